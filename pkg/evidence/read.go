@@ -1,0 +1,63 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"kube-lab.dev/kube-lab/pkg/strictjson"
+)
+
+// ReadFile reads a learner's file, lab.json or a file below evidence/. A missing file gives an error
+// that is fs.ErrNotExist. Refused are symbolic links and everything else that is not a regular file,
+// files above 16 MiB, and files that are empty or hold only zero bytes, as a crash leaves them.
+func (s *Store) ReadFile(name string) (data []byte, err error) {
+	f, err := s.folderOf(name, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	file, err := openRegular(f, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	data, err = io.ReadAll(io.LimitReader(file, strictjson.MaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, advise("reading "+name, err)
+	case len(data) > strictjson.MaxBytes:
+		return nil, fmt.Errorf("reading %s: expected at most %d bytes, saw more; is it the right file?", name, strictjson.MaxBytes)
+	case len(data) == 0:
+		return nil, fmt.Errorf("reading %s: expected JSON, saw an empty file; restore it, or reset and start over", name)
+	case len(bytes.Trim(data, "\x00")) == 0:
+		return nil, fmt.Errorf("reading %s: expected JSON, saw only zero bytes, as a crash leaves them; restore it, or reset and start over", name)
+	}
+	return data, nil
+}
+
+// openRegular opens a file for reading without following a link or waiting for a pipe's writer. The
+// check comes before the opening, and the comparison behind it proves that both saw one file.
+func openRegular(f folder, name string) (*os.File, error) {
+	info, err := f.root.Lstat(f.base)
+	if err != nil {
+		return nil, advise("reading "+name, err)
+	}
+	if err := checkFile(info, name); err != nil {
+		return nil, err
+	}
+	file, err := f.root.OpenFile(f.base, os.O_RDONLY|nonBlocking, 0)
+	if err != nil {
+		return nil, advise("reading "+name, err)
+	}
+	opened, err := file.Stat()
+	if err == nil && !os.SameFile(info, opened) {
+		err = errors.New("it was replaced while it was being opened; try again")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading %s: %w", name, err), file.Close())
+	}
+	return file, nil
+}
