@@ -1,0 +1,247 @@
+package drill
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-lab.dev/kube-lab/pkg/strictjson"
+	"kube-lab.dev/kube-lab/pkg/verdict"
+)
+
+// File is one file of the lab folder. Problem says why it could not be read; a File with neither is
+// one that does not exist.
+type File struct {
+	Data    []byte
+	Problem string
+}
+
+func (f File) missing() bool { return f.Problem == "" && len(f.Data) == 0 }
+
+// Material is everything that grading looks at. Files are named as in the lab folder: the learner's
+// inputs by InputOf, evidence by EvidenceFile, raw observations by RawFile.
+type Material struct {
+	Lab   Lab
+	Files map[string]File
+}
+
+// Grade judges one step from the inputs and the evidence alone, so it gives the same answer
+// everywhere. It fails what is missing, wrong or edited, and leaves unknown what cannot be read. It
+// does not notice a chain of evidence that was rebuilt as a whole.
+func Grade(m Material, step int) []verdict.Check {
+	if step < 1 || step > Acts {
+		return []verdict.Check{verdict.Undecided("step", fmt.Sprintf("1 to %d", Acts), fmt.Sprint(step), "Give the number of a step.")}
+	}
+	g := &grader{m: m, step: step, records: map[int]Record{}, digests: map[int]string{}}
+	g.hint = editedHint
+	if !g.load() {
+		return g.checks
+	}
+	g.envelope()
+	g.chain()
+	g.input()
+	g.raw()
+	g.judge()
+	return g.checks
+}
+
+const editedHint = "Evidence and inputs are kept as the acts left them: put the original file back, or run `kubectl kca reset` and start over in a new lab."
+
+// grader is the grading of one step.
+type grader struct {
+	findings
+	m       Material
+	step    int
+	records map[int]Record
+	digests map[int]string
+}
+
+// hinted sets the next step for the checks that follow, and returns the grader's own to set back.
+func (g *grader) hinted(hint string) func() {
+	before := g.hint
+	g.hint = hint
+	return func() { g.hint = before }
+}
+
+// load reads the evidence of this step and of those before, and says whether there is anything to
+// judge.
+func (g *grader) load() bool {
+	ok := true
+	for act := 1; act <= g.step; act++ {
+		ok = g.loadOne(act) && ok
+	}
+	return ok
+}
+
+func (g *grader) loadOne(act int) bool {
+	name := EvidenceFile(act)
+	file := g.m.Files[name]
+	if !g.readable(name, file, fmt.Sprintf("Run `kubectl kca act %d`.", act)) {
+		return false
+	}
+	digest, err := strictjson.Digest(file.Data)
+	if err != nil {
+		g.unknown(name, "evidence in JSON", errorText(err))
+		return false
+	}
+	record, err := DecodeRecord(name, file.Data)
+	if err != nil {
+		g.that(false, name, "complete evidence", errorText(err))
+		return false
+	}
+	g.records[act], g.digests[act] = record, digest
+	return true
+}
+
+// readable adds a check about a file that is missing or could not be read.
+func (g *grader) readable(name string, file File, ifMissing string) bool {
+	switch {
+	case file.missing():
+		defer g.hinted(ifMissing)()
+		g.that(false, name, "the file", "no such file, or an empty one")
+		return false
+	case file.Problem != "":
+		defer g.hinted("Make the file readable again and grade once more.")()
+		g.unknown(name, "a readable file", file.Problem)
+		return false
+	default:
+		return true
+	}
+}
+
+// errorText is an error of strictjson without the file name, which the check carries already.
+func errorText(err error) string {
+	var e *strictjson.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	bare := *e
+	bare.File = ""
+	return bare.Error()
+}
+
+// envelope judges what every record says about itself.
+func (g *grader) envelope() {
+	r := g.records[g.step]
+	g.same("schema", EvidenceSchema, r.Schema)
+	g.same("lab", g.m.Lab.Name, r.Lab)
+	g.equal("act", int64(g.step), int64(r.Act))
+	g.that(r.Tool.Version != "", "tool", "its version", r.Tool.Version)
+	c := r.Cluster
+	g.that(c.ServerVersion != "" && c.KyvernoVersion != "", "versions", "of the server and of Kyverno", strings.TrimSpace(c.ServerVersion+" "+c.KyvernoVersion))
+	g.that(c.KubeSystemUID != "" && c.NodeUID != "", "cluster", "UIDs of kube-system and the node", strings.TrimSpace(c.KubeSystemUID+" "+c.NodeUID))
+	g.add(namespaceChecks("cluster namespaces", g.m.Lab, c.Namespaces, c.Namespaces)...)
+}
+
+// chain judges the links from act 1 to this step, and the link after it where that exists: an
+// edited record shows in whatever was written on top of it.
+func (g *grader) chain() {
+	for act := 1; act <= g.step; act++ {
+		g.link(act)
+	}
+	g.linkAfter()
+	g.times()
+}
+
+func (g *grader) link(act int) {
+	r := g.records[act]
+	name := fmt.Sprintf("link of %02d.json", act)
+	if act == 1 {
+		g.that(r.PreviousSHA256 == "", name, "none before act 1", r.PreviousSHA256)
+	} else {
+		g.that(r.PreviousSHA256 == g.digests[act-1], name, "the digest of "+linkName(act-1)+", "+g.digests[act-1], r.PreviousSHA256)
+	}
+	if act == g.step {
+		return
+	}
+	// The later acts stand on these facts, so a record of another lab or act must not pass for them.
+	g.that(r.Schema == EvidenceSchema && r.Lab == g.m.Lab.Name && r.Lab != "" && r.Act == act, fmt.Sprintf("record %02d.json", act),
+		fmt.Sprintf("act %d of lab %s", act, g.m.Lab.Name), fmt.Sprintf("act %d of lab %s", r.Act, orNothing(r.Lab)))
+	here, there := g.records[g.step].Cluster, r.Cluster
+	g.that(here.KubeSystemUID == there.KubeSystemUID && here.NodeUID == there.NodeUID && maps.Equal(here.Namespaces, there.Namespaces),
+		fmt.Sprintf("cluster of %02d.json", act), "the same cluster, node and namespaces as in this step", there.KubeSystemUID+" "+there.NodeUID)
+	g.that(here.ServerVersion == there.ServerVersion && here.KyvernoVersion == there.KyvernoVersion,
+		fmt.Sprintf("versions of %02d.json", act), here.ServerVersion+" "+here.KyvernoVersion, there.ServerVersion+" "+there.KyvernoVersion)
+}
+
+func (g *grader) linkAfter() {
+	next := g.step + 1
+	file := g.m.Files[EvidenceFile(next)]
+	if next > Acts || file.missing() {
+		return
+	}
+	name := fmt.Sprintf("link of %02d.json", next)
+	if file.Problem != "" {
+		g.unknown(name, "the digest of this step's evidence", file.Problem)
+		return
+	}
+	record, err := DecodeRecord(EvidenceFile(next), file.Data)
+	if err != nil {
+		g.unknown(name, "the digest of this step's evidence", errorText(err))
+		return
+	}
+	g.that(record.PreviousSHA256 == g.digests[g.step], name, "the digest of "+linkName(g.step)+", "+g.digests[g.step], record.PreviousSHA256)
+}
+
+// times judges that every act ended after it began and after the one before.
+func (g *grader) times() {
+	var before time.Time
+	for act := 1; act <= g.step; act++ {
+		r := g.records[act]
+		started, okStart := utcTime(r.StartedAt)
+		finished, okFinish := utcTime(r.FinishedAt)
+		g.that(okStart && okFinish && !finished.Before(started) && !started.Before(before), fmt.Sprintf("times of %02d.json", act),
+			"RFC 3339 in UTC, growing from act to act", r.StartedAt+" to "+r.FinishedAt)
+		before = finished
+	}
+}
+
+func utcTime(s string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	return t, err == nil && strings.HasSuffix(s, "Z")
+}
+
+// input judges that the learner's file is still the one the act read.
+func (g *grader) input() {
+	name, recorded := InputOf(g.step), g.records[g.step].Inputs
+	if name == "" {
+		g.that(len(recorded) == 0, "inputs", "none", strings.Join(slices.Sorted(maps.Keys(recorded)), ", "))
+		return
+	}
+	g.that(len(recorded) == 1 && isDigest(recorded[name]), "inputs", name+" and its digest", strings.Join(slices.Sorted(maps.Keys(recorded)), ", "))
+	file := g.m.Files[name]
+	if !g.readable(name, file, fmt.Sprintf("Put %s back as it was when act %d read it.", name, g.step)) {
+		return
+	}
+	digest, err := strictjson.Digest(file.Data)
+	if err != nil {
+		g.unknown(name, "JSON", errorText(err))
+		return
+	}
+	defer g.hinted(fmt.Sprintf("%s was edited after act %d: put the old content back, or run `kubectl kca reset` and start over in a new lab.", name, g.step))()
+	g.same(name+" unchanged", recorded[name], digest)
+}
+
+// mayBeWithoutRaw says whether an act changes nothing that it would have to keep raw observations of.
+func mayBeWithoutRaw(act int) bool { return act == 1 || act == 4 || act == 8 }
+
+// raw judges that the raw observations are those the evidence was made from.
+func (g *grader) raw() {
+	name, recorded := RawFile(g.step), g.records[g.step].RawSHA256
+	file := g.m.Files[name]
+	if recorded == "" && mayBeWithoutRaw(g.step) {
+		g.that(file.missing(), name, "none, as the evidence says", "a file that the evidence does not know")
+		return
+	}
+	g.that(isDigest(recorded), "raw digest", "a SHA-256", recorded)
+	if !g.readable(name, file, "Put the raw file back: it belongs to the evidence.") {
+		return
+	}
+	sum := sha256.Sum256(file.Data)
+	g.same(name+" unchanged", recorded, hex.EncodeToString(sum[:]))
+}
