@@ -23,6 +23,7 @@ type Container struct {
 	// Identity is what a survey of the process found.
 	Identity freeze.Identity
 	cgroup   string // the cgroup's directory
+	uid      uint32
 	cmd      *exec.Cmd
 }
 
@@ -34,13 +35,15 @@ type Options struct {
 	Systemd bool
 	// PIDNamespace makes the main process PID 1 of its own namespace.
 	PIDNamespace bool
+	// UID is the user and group the processes run as; root if 0.
+	UID uint32
 }
 
 // Start starts a container. It and its cgroup are removed at the end of the test.
 func Start(t testing.TB, o Options) *Container {
 	t.Helper()
 	podUID, containerID := newUID(), randomHex(32)
-	c := &Container{cgroup: makeCgroup(t, podUID, containerID, o.Systemd)}
+	c := &Container{cgroup: makeCgroup(t, podUID, containerID, o.Systemd), uid: o.UID}
 	if len(o.Command) == 0 {
 		o.Command = []string{"sleep", "1000"}
 	}
@@ -84,7 +87,7 @@ func (c *Container) spawn(t testing.TB, command []string, newPIDNamespace bool) 
 	// The shell waits for its input to end, so the command starts inside the cgroup.
 	args := append([]string{"-c", `read -r _; exec "$@" </dev/null`, "sh"}, command...)
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.uid, Gid: c.uid}}
 	if newPIDNamespace {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID
 	}
@@ -143,6 +146,7 @@ func makeCgroup(t testing.TB, podUID, containerID string, systemd bool) string {
 		t.Skipf("needs a writable cgroup file system: %v", err)
 	}
 	t.Cleanup(func() {
+		killMembers(path)
 		for _, dir := range []string{path, filepath.Dir(path), root} {
 			if err := removeCgroup(dir); err != nil {
 				t.Errorf("removing the test's cgroup: %v", err)
@@ -150,6 +154,19 @@ func makeCgroup(t testing.TB, podUID, containerID string, systemd bool) string {
 		}
 	})
 	return path
+}
+
+// killMembers ends what the main process has left behind in the test's own cgroup.
+func killMembers(dir string) {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return
+	}
+	for _, field := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // removeCgroup tries again for a moment: a killed process leaves its cgroup a little later.
