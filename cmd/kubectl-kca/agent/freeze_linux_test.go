@@ -60,17 +60,20 @@ func TestResumesAtOnce(t *testing.T) {
 		freezer freeze.Cause
 		dog     freeze.Cause
 	}{
-		"command":             {do: func(t *testing.T, _ *freezetest.Container, f, _ *agent) { f.send(t, freeze.DoResume) }, freezer: freeze.ByCommand},
-		"hang-up":             {do: func(_ *testing.T, _ *freezetest.Container, f, _ *agent) { _ = f.in.Close() }, freezer: freeze.ByHangup},
-		"no command":          {do: func(_ *testing.T, _ *freezetest.Container, f, _ *agent) { _, _ = f.in.Write([]byte("hello\n")) }, freezer: freeze.ByHangup},
-		"TERM to freezer":     {do: signalTo(syscall.SIGTERM, true), freezer: freeze.BySignal},
-		"INT to freezer":      {do: signalTo(syscall.SIGINT, true), freezer: freeze.BySignal},
-		"HUP to freezer":      {do: signalTo(syscall.SIGHUP, true), freezer: freeze.BySignal},
-		"TERM to watchdog":    {do: signalTo(syscall.SIGTERM, false), freezer: freeze.ByForeign, dog: freeze.BySignal},
-		"INT to watchdog":     {do: signalTo(syscall.SIGINT, false), freezer: freeze.ByForeign, dog: freeze.BySignal},
-		"HUP to watchdog":     {do: signalTo(syscall.SIGHUP, false), freezer: freeze.ByForeign, dog: freeze.BySignal},
-		"foreign SIGCONT":     {do: func(t *testing.T, c *freezetest.Container, _, _ *agent) { c.Signal(t, syscall.SIGCONT) }, freezer: freeze.ByForeign},
-		"second freeze, TERM": {do: func(t *testing.T, _ *freezetest.Container, f, _ *agent) { f.send(t, freeze.DoFreeze); f.signal(t, syscall.SIGTERM) }, freezer: freeze.BySignal},
+		"command":          {do: func(t *testing.T, _ *freezetest.Container, f, _ *agent) { f.send(t, freeze.DoResume) }, freezer: freeze.ByCommand},
+		"hang-up":          {do: func(_ *testing.T, _ *freezetest.Container, f, _ *agent) { _ = f.in.Close() }, freezer: freeze.ByHangup},
+		"no command":       {do: func(_ *testing.T, _ *freezetest.Container, f, _ *agent) { _, _ = f.in.Write([]byte("hello\n")) }, freezer: freeze.ByHangup},
+		"TERM to freezer":  {do: signalTo(syscall.SIGTERM, true), freezer: freeze.BySignal},
+		"INT to freezer":   {do: signalTo(syscall.SIGINT, true), freezer: freeze.BySignal},
+		"HUP to freezer":   {do: signalTo(syscall.SIGHUP, true), freezer: freeze.BySignal},
+		"TERM to watchdog": {do: signalTo(syscall.SIGTERM, false), freezer: freeze.ByForeign, dog: freeze.BySignal},
+		"INT to watchdog":  {do: signalTo(syscall.SIGINT, false), freezer: freeze.ByForeign, dog: freeze.BySignal},
+		"HUP to watchdog":  {do: signalTo(syscall.SIGHUP, false), freezer: freeze.ByForeign, dog: freeze.BySignal},
+		"foreign SIGCONT":  {do: func(t *testing.T, c *freezetest.Container, _, _ *agent) { c.Signal(t, syscall.SIGCONT) }, freezer: freeze.ByForeign},
+		"second freeze, TERM": {do: func(t *testing.T, _ *freezetest.Container, f, _ *agent) {
+			f.send(t, freeze.DoFreeze)
+			f.signal(t, syscall.SIGTERM)
+		}, freezer: freeze.BySignal},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
