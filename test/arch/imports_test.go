@@ -38,6 +38,7 @@ var rules = map[string]rule{
 	"verdict":    {noDirect: []string{"os", "net/http"}, noReach: join(commandLine, kubeClient)},
 	"strictjson": {noDirect: []string{"os", "net/http"}, noReach: join(commandLine, kubeClient)},
 	"manifests":  {noReach: commandLine},
+	"agentimage": {noDirect: []string{"os", "net/http"}, noReach: join(commandLine, kubeClient)},
 	"freeze":     {noReach: join(commandLine, kubeClient, criClient)},
 
 	// rules: pure functions
@@ -50,6 +51,7 @@ var rules = map[string]rule{
 	// adapters: touch the world, decide nothing
 	"probe":        {ours: []string{"drill", "manifests", "strictjson"}, noReach: commandLine},
 	"registration": {ours: []string{"drill", "manifests", "strictjson"}, noReach: commandLine},
+	"setup":        {ours: []string{"manifests"}, noReach: commandLine},
 	"nodeagent":    {ours: []string{"freeze", "manifests", "strictjson"}, noReach: commandLine},
 	"evidence":     {ours: []string{"strictjson"}, noReach: join(commandLine, kubeClient)},
 
