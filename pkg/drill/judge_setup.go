@@ -152,7 +152,7 @@ func hookFaults(hooks []Hook) []string {
 	var faults []string
 	for _, h := range hooks {
 		if h.Configuration == "" || h.Webhook == "" || h.FailurePolicy != failPolicy || h.TimeoutSeconds <= 0 ||
-			(h.Kind != "validating" && h.Kind != "mutating") || len(h.Rules) == 0 {
+			(h.Kind != "validating" && h.Kind != "mutating") {
 			faults = append(faults, fmt.Sprintf("%q is incomplete", h.Webhook))
 		}
 	}

@@ -71,7 +71,7 @@ func coversPods(r HookRule) bool {
 		return slices.ContainsFunc(values, func(v string) bool { return slices.Contains(list, v) })
 	}
 	return has(r.APIGroups, "", "*") && has(r.APIVersions, "v1", "*") &&
-		has(r.Operations, "CREATE", "*") && has(r.Resources, "pods", "*", "*/*")
+		has(r.Operations, "CREATE", "*") && has(r.Resources, "pods", "pods/*", "*", "*/*")
 }
 
 // labelSelector is as much of a Kubernetes label selector as the rules look at.

@@ -49,6 +49,10 @@ func storedText(s Sample) string {
 // class compares the recorded class with the wanted one and with what the recorded answer says.
 func (f *findings) class(name string, s Sample, w wanted) {
 	name += ": class"
+	if s.Class == ClientError {
+		f.unknown(name, string(w.class), "no answer from the API server: "+orNothing(s.Message))
+		return
+	}
 	if read := Classify(answerOf(s), w.hook); read != s.Class {
 		f.that(false, name, string(w.class), fmt.Sprintf("recorded %s, but the recorded answer reads as %s", orNothing(string(s.Class)), read))
 		return
