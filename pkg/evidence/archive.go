@@ -36,13 +36,11 @@ func (s *Store) Archive(now time.Time) (path string, err error) {
 		if i > 1 {
 			name = fmt.Sprintf("%s-%d", base, i)
 		}
-		// Making an empty folder claims the name, and a rename replaces only an empty folder, so that
-		// nothing is ever overwritten.
-		err := archive.Mkdir(name, folderMode)
+		err := s.step("archive")
 		if err == nil {
-			err = s.moveTo(name)
+			err = s.home.Rename(s.dir, archiveFolder+"/"+name)
 		}
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
+		if taken(err) {
 			continue
 		}
 		if err != nil {
@@ -54,14 +52,8 @@ func (s *Store) Archive(now time.Time) (path string, err error) {
 	return "", fmt.Errorf("archiving lab %s: expected a free name like %s, saw %d taken; try again", s.path, base, archiveNames)
 }
 
-func (s *Store) moveTo(name string) error {
-	err := s.step("archive")
-	if err == nil {
-		err = s.home.Rename(s.dir, archiveFolder+"/"+name)
-	}
-	if err != nil {
-		// Fails when the folder is not empty, and then it is not ours.
-		_ = s.home.Remove(archiveFolder + "/" + name)
-	}
-	return err
+// taken reports whether renaming a folder failed because of what has the new name: a folder or
+// anything else. So the rename itself sees to it that nothing is overwritten.
+func taken(err error) bool {
+	return errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -55,6 +55,9 @@ func (s *Store) OpenRaw(act int) (log *RawLog, err error) {
 	return &RawLog{store: s, name: name, now: s.now, file: file, sum: sha256.New()}, nil
 }
 
+// wallTime is RFC 3339 with all nine digits, so that the lines of a file also sort as text.
+const wallTime = "2006-01-02T15:04:05.000000000Z07:00"
+
 // rawLine is one line of a raw file.
 type rawLine struct {
 	Kind string `json:"kind"`
@@ -70,7 +73,7 @@ func (r *RawLog) Append(kind string, v any) error {
 	if r.err != nil {
 		return r.err
 	}
-	line, err := strictjson.MarshalLine(rawLine{kind, r.now().UTC().Format(time.RFC3339Nano), v})
+	line, err := strictjson.MarshalLine(rawLine{kind, r.now().UTC().Format(wallTime), v})
 	if err != nil {
 		return fmt.Errorf("writing %s: %s: %w", r.name, kind, err)
 	}
@@ -127,7 +130,7 @@ func (r *RawLog) readBack() (digest string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	file, err := openRegular(f, r.name)
+	file, _, err := openRegular(f, r.name)
 	if err != nil {
 		return "", err
 	}

@@ -19,17 +19,20 @@ func (s *Store) ReadFile(name string) (data []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	file, err := openRegular(f, name)
+	file, size, err := openRegular(f, name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	if size > strictjson.MaxBytes {
+		return nil, fmt.Errorf("reading %s: expected at most %d bytes, saw %d; is it the right file?", name, strictjson.MaxBytes, size)
+	}
 	data, err = io.ReadAll(io.LimitReader(file, strictjson.MaxBytes+1))
 	switch {
 	case err != nil:
 		return nil, advise("reading "+name, err)
 	case len(data) > strictjson.MaxBytes:
-		return nil, fmt.Errorf("reading %s: expected at most %d bytes, saw more; is it the right file?", name, strictjson.MaxBytes)
+		return nil, fmt.Errorf("reading %s: it grew while it was being read; try again", name)
 	case len(data) == 0:
 		return nil, fmt.Errorf("reading %s: expected JSON, saw an empty file; restore it, or reset and start over", name)
 	case len(bytes.Trim(data, "\x00")) == 0:
@@ -38,26 +41,27 @@ func (s *Store) ReadFile(name string) (data []byte, err error) {
 	return data, nil
 }
 
-// openRegular opens a file for reading without following a link or waiting for a pipe's writer. The
-// check comes before the opening, and the comparison behind it proves that both saw one file.
-func openRegular(f folder, name string) (*os.File, error) {
+// openRegular opens a file for reading without following a link or waiting for a pipe's writer, and
+// tells its size. The check comes before the opening, and the comparison behind it proves that both
+// saw one file.
+func openRegular(f folder, name string) (file *os.File, size int64, err error) {
 	info, err := f.root.Lstat(f.base)
 	if err != nil {
-		return nil, advise("reading "+name, err)
+		return nil, 0, advise("reading "+name, err)
 	}
 	if err := checkFile(info, name); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	file, err := f.root.OpenFile(f.base, os.O_RDONLY|nonBlocking, 0)
+	file, err = f.root.OpenFile(f.base, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
-		return nil, advise("reading "+name, err)
+		return nil, 0, advise("reading "+name, err)
 	}
 	opened, err := file.Stat()
 	if err == nil && !os.SameFile(info, opened) {
 		err = errors.New("it was replaced while it was being opened; try again")
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reading %s: %w", name, err), file.Close())
+		return nil, 0, errors.Join(fmt.Errorf("reading %s: %w", name, err), file.Close())
 	}
-	return file, nil
+	return file, opened.Size(), nil
 }
