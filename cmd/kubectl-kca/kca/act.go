@@ -12,6 +12,7 @@ import (
 	"kube-lab.dev/kube-lab/pkg/cli"
 	"kube-lab.dev/kube-lab/pkg/drill"
 	"kube-lab.dev/kube-lab/pkg/evidence"
+	"kube-lab.dev/kube-lab/pkg/nodeagent"
 	"kube-lab.dev/kube-lab/pkg/verdict"
 )
 
@@ -28,7 +29,7 @@ type actFlags struct {
 // actOptions is what an act needs.
 type actOptions struct {
 	*globals
-	actFlags
+	flags actFlags
 }
 
 const actLong = `Run one step of the drill on the real cluster and write evidence/NN.json.
@@ -61,14 +62,14 @@ func newActCommand(g *globals) *cobra.Command {
 			if err != nil {
 				return cli.Usage(fmt.Errorf("expected an act from 1 to %d, saw %q", drill.Acts, args[0]))
 			}
-			o := &actOptions{globals: g, actFlags: f}
-			if f.agent != modePod && f.agent != modeLocal {
+			o := &actOptions{globals: g, flags: f}
+			if f.agent != nodeagent.ModePod && f.agent != nodeagent.ModeLocal {
 				return cli.Usage(fmt.Errorf("--agent: expected pod or local, saw %q", f.agent))
 			}
 			return o.run(cmd.Context(), n)
 		},
 	}
-	cmd.Flags().StringVar(&f.agent, "agent", modePod, "where the freezing process runs: pod (a helper Pod on the node) or local (this machine is the node, as root)")
+	cmd.Flags().StringVar(&f.agent, "agent", nodeagent.ModePod, "where the freezing process runs: pod (a helper Pod on the node) or local (this machine is the node, as root)")
 	cmd.Flags().StringVar(&f.agentImage, "agent-image", "", "image of the node agent (default: the one init recorded)")
 	cmd.Flags().StringVar(&f.agentBinary, "agent-binary", "", "node agent binary for --agent=local (default: the one beside this plugin)")
 	cmd.Flags().StringVar(&f.criSocket, "cri-socket", "", "CRI socket for --agent=local (default: containerd, k3s and CRI-O paths)")

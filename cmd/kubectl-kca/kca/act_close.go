@@ -2,6 +2,7 @@ package kca
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"kube-lab.dev/kube-lab/pkg/drill"
@@ -39,15 +40,13 @@ func (r *actRun) recover(ctx context.Context) error {
 	if err := r.healthyAgain(ctx, &facts); err != nil {
 		return err
 	}
-	third, err := factsOf[drill.Act3Facts](r, 3)
-	if err != nil {
+	third, err3 := factsOf[drill.Act3Facts](r, 3)
+	fifth, err5 := factsOf[drill.Act5Facts](r, 5)
+	sixth, err6 := factsOf[drill.Act6Facts](r, 6)
+	if err := errors.Join(err3, err5, err6); err != nil {
 		return err
 	}
-	sixth, err := factsOf[drill.Act6Facts](r, 6)
-	if err != nil {
-		return err
-	}
-	return r.finish(facts, drill.JudgeAct7(r.lab, facts, second, third, sixth))
+	return r.finish(facts, drill.JudgeAct7(r.lab, facts, second, third, fifth, sixth))
 }
 
 // healthyAgain re-reads the baseline Pod, the policy and the Ignore registration.

@@ -19,7 +19,7 @@ func (r *actRun) survey(ctx context.Context) error {
 	if err != nil {
 		return judgedInput(err)
 	}
-	facts := drill.Act4Facts{Plan: plan, Mode: r.o.agent}
+	facts := drill.Act4Facts{Plan: plan, Mode: r.o.flags.agent}
 	if err := r.lookBehind(ctx, &facts); err != nil {
 		return err
 	}
@@ -36,11 +36,11 @@ func (r *actRun) survey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	third, err := factsOf[drill.Act3Facts](r, 3)
+	second, err := factsOf[drill.Act2Facts](r, 2)
 	if err != nil {
 		return err
 	}
-	return r.finish(facts, drill.JudgeAct4(r.lab, facts, first, third))
+	return r.finish(facts, drill.JudgeAct4(r.lab, facts, first, second))
 }
 
 // lookBehind reads the registration under Fail and who answers behind it, and refuses what could

@@ -17,6 +17,10 @@ import (
 // again: a leader that lost its lease exits 10 to 12 s after the resume.
 const settleTime = 15 * time.Second
 
+// undoLimit bounds the undo, which also runs when the act was interrupted: the longest freeze, the
+// removal of the node agent, and a margin.
+const undoLimit = 45 * time.Second
+
 // window is one frozen window of act 5 or 6: what was read before, while and after one process was
 // stopped, and the undo that is always run.
 type window struct {
@@ -117,7 +121,7 @@ func (r *actRun) readExisting(ctx context.Context) (drill.Existing, error) {
 // arm takes the journal and starts the two resumers. Both are verified on the very process before
 // any signal; until then the undo leaves the cluster as it was.
 func (w *window) arm(ctx context.Context) error {
-	if err := w.journal.Acquire(ctx, w.target); err != nil {
+	if err := w.journal.Acquire(ctx, w.agent, w.target); err != nil {
 		return err
 	}
 	session, err := w.agent.Freezer(ctx, w.target, drill.ResumeAfterSeconds*time.Second)
@@ -125,7 +129,7 @@ func (w *window) arm(ctx context.Context) error {
 		return err
 	}
 	w.session = session
-	w.freeze.Mode, w.freeze.Identity = w.r.o.agent, session.Identity()
+	w.freeze.Mode, w.freeze.Identity = w.r.o.flags.agent, session.Identity()
 	w.freeze.WatchdogReady, w.freeze.Capabilities = session.WatchdogReady(), session.Capabilities()
 	w.witness = w.r.countersBefore(ctx)
 	return w.r.prober.WarmUp(ctx)
@@ -269,6 +273,8 @@ func (w *window) switchTo(ctx context.Context, failurePolicy string) error {
 // close is the undo of arm and stop, safe to run twice: the agent goes (which resumes whatever it
 // holds), and the journal is released only when the process was seen running.
 func (w *window) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer cancel()
 	w.live.stop()
 	if w.session != nil {
 		err := w.session.Close(ctx)
@@ -315,19 +321,9 @@ func (r *actRun) awaitSpacing(ctx context.Context, journal *nodeagent.Journal, b
 	if err != nil || left <= 0 {
 		return err
 	}
-	if r.o.noWait {
+	if r.o.flags.noWait {
 		return fmt.Errorf("expected %d s since the last resume, saw %d s less; wait %d s and run act %d again, or leave out --no-wait",
 			budget.SpacingSeconds, int(left.Seconds()+1), int(left.Seconds()+1), r.act)
 	}
 	return r.o.pause(ctx, left, "keeping the distance to the last freeze")
-}
-
-// agent opens the node agent for the node of this backend.
-func (r *actRun) agent(b drill.Backend) (nodeagent.Agent, error) {
-	return r.o.openAgent(r.env, r.bind, r.lab, b)
-}
-
-// journal opens the freeze journal.
-func (r *actRun) journal() (*nodeagent.Journal, error) {
-	return nodeagent.NewJournal(r.env.client, r.lab.Name)
 }

@@ -123,7 +123,8 @@ func (r *actRun) finish(facts any, checks []verdict.Check) error {
 		}
 		record.RawSHA256 = sum
 	}
-	record.FinishedAt = r.o.now().UTC().Format(time.RFC3339Nano)
+	// Not a second reading of the wall clock, which may have been set back meanwhile.
+	record.FinishedAt = r.started.Add(r.o.now().Sub(r.started)).UTC().Format(time.RFC3339Nano)
 	data, err := strictjson.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("encoding the evidence of act %d: %w", r.act, err)
