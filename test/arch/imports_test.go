@@ -52,7 +52,7 @@ var rules = map[string]rule{
 	"probe":        {ours: []string{"drill", "manifests", "strictjson"}, noReach: commandLine},
 	"registration": {ours: []string{"drill", "manifests", "strictjson"}, noReach: commandLine},
 	"setup":        {ours: []string{"manifests"}, noReach: commandLine},
-	"nodeagent":    {ours: []string{"freeze", "manifests", "strictjson"}, noReach: commandLine},
+	"nodeagent":    {ours: []string{"drill", "freeze", "manifests", "strictjson"}, noReach: commandLine},
 	"evidence":     {ours: []string{"strictjson"}, noReach: join(commandLine, kubeClient)},
 
 	// shell

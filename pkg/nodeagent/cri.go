@@ -1,0 +1,136 @@
+package nodeagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// criLimit bounds one question to a container runtime.
+const criLimit = 5 * time.Second
+
+// knownSockets are where the container runtimes listen by default.
+func knownSockets() []string {
+	return []string{"/run/containerd/containerd.sock", "/run/k3s/containerd/containerd.sock", "/run/crio/crio.sock"}
+}
+
+// errNotHere says that a runtime does not know the container or is not there; another one may.
+var errNotHere = errors.New("not here")
+
+// runtimePID asks the container runtime which process is the container's main one. Without a
+// socket and with none at a known path it returns 0: /proc alone has to tell then. A runtime that is
+// there must answer; its silence is never taken for agreement.
+func runtimePID(ctx context.Context, socket string, t Target) (int, error) {
+	return runtimePIDFrom(ctx, socket, knownSockets(), t)
+}
+
+func runtimePIDFrom(ctx context.Context, socket string, known []string, t Target) (int, error) {
+	if socket != "" {
+		pid, err := askRuntime(ctx, strings.TrimPrefix(socket, "unix://"), t)
+		if errors.Is(err, errNotHere) {
+			err = fmt.Errorf("%w; name the runtime of this node with --cri-socket", err)
+		}
+		return pid, err
+	}
+	var asked []error
+	for _, path := range known {
+		pid, err := askRuntime(ctx, path, t)
+		switch {
+		case err == nil:
+			return pid, nil
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, errNotHere):
+			asked = append(asked, err)
+		default:
+			return 0, err
+		}
+	}
+	if len(asked) > 0 {
+		return 0, fmt.Errorf("%w; name the runtime of this node with --cri-socket", errors.Join(asked...))
+	}
+	return 0, nil
+}
+
+// askRuntime asks one runtime.
+func askRuntime(ctx context.Context, path string, t Target) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, criLimit)
+	defer cancel()
+	// Dialled once by hand, because grpc hides why a socket cannot be opened.
+	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return 0, fmt.Errorf("asking the container runtime at %s: expected root on the node, saw permission denied; nothing was frozen", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, fmt.Errorf("%w: no container runtime at %s: %w", errNotHere, path, err)
+	case err != nil:
+		return 0, fmt.Errorf("%w: no container runtime answers at %s: %w", errNotHere, path, err)
+	}
+	_ = probe.Close()
+	conn, err := grpc.NewClient("passthrough:///runtime", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}))
+	if err != nil {
+		return 0, fmt.Errorf("asking the container runtime at %s: %w", path, err)
+	}
+	defer conn.Close() //nolint:errcheck // only read
+	id := bareContainerID(t.ContainerID)
+	answer, err := cri.NewRuntimeServiceClient(conn).ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if status.Code(err) == codes.NotFound {
+		return 0, fmt.Errorf("%w: the container runtime at %s does not know container %s", errNotHere, path, id)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("asking the container runtime at %s: %w", path, err)
+	}
+	pid, err := pidOf(answer, id, t.PodUID)
+	if err != nil {
+		return 0, fmt.Errorf("asking the container runtime at %s: %w", path, err)
+	}
+	return pid, nil
+}
+
+// podUIDLabel is the label in which a CRI container carries its Pod's UID.
+const podUIDLabel = "io.kubernetes.pod.uid"
+
+// pidOf reads the process id out of a verbose status. The interface has no field for it: it is only
+// in the runtime's own JSON, at the top level (P-03), and some runtimes leave it out (P-01, P-05).
+func pidOf(answer *cri.ContainerStatusResponse, id, podUID string) (int, error) {
+	s := answer.GetStatus()
+	if s.GetId() != id {
+		return 0, fmt.Errorf("expected container %s, saw %q", id, s.GetId())
+	}
+	if s.GetState() != cri.ContainerState_CONTAINER_RUNNING {
+		return 0, fmt.Errorf("expected container %.12s running, saw %s", id, s.GetState())
+	}
+	if seen := s.GetLabels()[podUIDLabel]; seen != "" && seen != podUID {
+		return 0, fmt.Errorf("expected container %.12s in Pod %s, saw Pod %s", id, podUID, seen)
+	}
+	var info struct {
+		PID *int `json:"pid"`
+	}
+	text, ok := answer.GetInfo()["info"]
+	if !ok || text == "" {
+		return 0, errors.New("expected the process id in the verbose status, saw none: PID not available from runtime; use the node agent as a Pod instead of --agent=local")
+	}
+	if err := json.Unmarshal([]byte(text), &info); err != nil {
+		return 0, fmt.Errorf("reading the verbose status: PID not available from runtime: %w", err)
+	}
+	if info.PID == nil {
+		return 0, errors.New("expected pid in the verbose status, saw none: PID not available from runtime; use the node agent as a Pod instead of --agent=local")
+	}
+	if *info.PID <= 1 {
+		return 0, fmt.Errorf("expected a process id greater than 1 in the verbose status, saw %d", *info.PID)
+	}
+	return *info.PID, nil
+}

@@ -1,0 +1,315 @@
+package nodeagent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kube-lab.dev/kube-lab/pkg/drill"
+	"kube-lab.dev/kube-lab/pkg/freeze"
+	"kube-lab.dev/kube-lab/pkg/manifests"
+)
+
+// JournalName is the Lease in the helper namespace.
+const JournalName = "kca-freeze"
+
+// Annotations of the journal. Times are RFC 3339 UTC on the API server's clock.
+const (
+	targetAnnotation      = "kube-lab.dev/target"       // the claim as JSON
+	deadlineAnnotation    = "kube-lab.dev/deadline"     // when the process runs again at the latest
+	lastResumedAnnotation = "kube-lab.dev/last-resumed" // when the last freeze was seen to be over
+)
+
+const (
+	// prepareFor is how long a claim holds before its freeze: as long as a node agent can live.
+	prepareFor = freeze.WatchdogLifetime
+	// graceFor is how long after the deadline a claim holds, so that its owner can release it.
+	graceFor = 30 * time.Second
+)
+
+// Claim says which process is meant, where it runs and how it is reached.
+type Claim struct {
+	Process drill.Process `json:"process"`
+	Node    string        `json:"node"`
+	Mode    string        `json:"mode"`
+	Lab     string        `json:"lab"`
+}
+
+// Entry is the journal at one moment.
+type Entry struct {
+	// Claim is what was frozen last, or is being frozen; nil if nothing is noted.
+	Claim *Claim
+	// Holder is who holds the journal, empty when nobody does.
+	Holder string
+	// Expires is when the holder's claim ends; zero without a holder.
+	Expires time.Time
+	// Deadline is when the process runs again at the latest; zero before the freeze was asked for.
+	Deadline time.Time
+	// LastResumed is when the last freeze was seen to be over; zero if there was none.
+	LastResumed time.Time
+
+	lease *coordinationv1.Lease
+}
+
+// HeldError says that somebody else is about to freeze, or is freezing, a process of this cluster.
+type HeldError struct {
+	Holder, Lab string
+	Until       time.Time
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("expected no other freeze in this cluster, saw one of lab %q by %s until %s; wait for it to end, or run `kubectl kca rescue` if its program is dead",
+		e.Lab, e.Holder, e.Until.UTC().Format(time.RFC3339))
+}
+
+// StoppedError says that an earlier run ended without releasing its process, and that the process
+// was not seen running.
+type StoppedError struct {
+	Claim Claim
+	Err   error // why it could not be seen; nil when it was seen stopped
+}
+
+func (e *StoppedError) Error() string {
+	seen := "it stopped"
+	if e.Err != nil {
+		seen = e.Err.Error()
+	}
+	return fmt.Sprintf("expected process %d on node %s, left by an earlier run, to be running, saw %s; run `kubectl kca rescue`", e.Claim.Process.PID, e.Claim.Node, seen)
+}
+
+func (e *StoppedError) Unwrap() error { return e.Err }
+
+// Journal is the record of freezes in the cluster and the lock that keeps two from happening at
+// once. Every change is made on the version that was read, so of two at the same time one fails.
+type Journal struct {
+	client kubernetes.Interface
+	lab    string
+	holder string
+	now    clock
+}
+
+// NewJournal opens the journal for one lab and one run of the program.
+func NewJournal(client kubernetes.Interface, lab string) (*Journal, error) {
+	now, err := serverClock(client)
+	if err != nil {
+		return nil, err
+	}
+	holder, err := newHolder()
+	if err != nil {
+		return nil, err
+	}
+	return &Journal{client: client, lab: lab, holder: holder, now: now}, nil
+}
+
+// newHolder names one run: host and process for people, random digits to be unique.
+func newHolder() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	var id [8]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return "", fmt.Errorf("naming this run: %w", err)
+	}
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(id[:])), nil
+}
+
+// Read reads the journal; an Entry without Holder and Claim if there is none.
+func (j *Journal) Read(ctx context.Context) (Entry, error) { return readJournal(ctx, j.client) }
+
+func readJournal(ctx context.Context, client kubernetes.Interface) (Entry, error) {
+	lease, err := client.CoordinationV1().Leases(manifests.HelperNamespace).Get(ctx, JournalName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Entry{}, nil
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("reading the freeze journal: %w", err)
+	}
+	return entryOf(lease)
+}
+
+func entryOf(lease *coordinationv1.Lease) (Entry, error) {
+	e := Entry{lease: lease}
+	if h := lease.Spec.HolderIdentity; h != nil {
+		e.Holder = *h
+	}
+	if e.Holder != "" {
+		if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+			return Entry{}, fmt.Errorf("reading the freeze journal: expected renewTime and leaseDurationSeconds of holder %s, saw none; run `kubectl kca rescue`", e.Holder)
+		}
+		e.Expires = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
+	}
+	if text := lease.Annotations[targetAnnotation]; text != "" {
+		e.Claim = &Claim{}
+		if err := json.Unmarshal([]byte(text), e.Claim); err != nil {
+			return Entry{}, fmt.Errorf("reading annotation %s of the freeze journal: %w", targetAnnotation, err)
+		}
+	}
+	for name, to := range map[string]*time.Time{deadlineAnnotation: &e.Deadline, lastResumedAnnotation: &e.LastResumed} {
+		text := lease.Annotations[name]
+		if text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return Entry{}, fmt.Errorf("reading annotation %s of the freeze journal: %w", name, err)
+		}
+		*to = at
+	}
+	return e, nil
+}
+
+// looker is the part of an Agent that the journal needs: where it works, and a look at a process.
+type looker interface {
+	Mode() string
+	Node() string
+	SeenRunning(ctx context.Context, c Claim) (bool, error)
+}
+
+// Acquire takes the journal for a process, before anything is done to it. A journal that somebody
+// else holds is refused with a *HeldError. One whose holder's time is over is taken only if its
+// process was seen running, else the error is a *StoppedError.
+func (j *Journal) Acquire(ctx context.Context, agent looker, p drill.Process) error {
+	if err := freeze.Identity(p).Validate(); err != nil {
+		return fmt.Errorf("writing the freeze journal: %w", err)
+	}
+	text, err := json.Marshal(Claim{Process: p, Node: agent.Node(), Mode: agent.Mode(), Lab: j.lab})
+	if err != nil {
+		return fmt.Errorf("writing the freeze journal: %w", err)
+	}
+	e, err := j.Read(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := j.now(ctx)
+	if err != nil {
+		return err
+	}
+	takeover := e.Holder != "" && e.Holder != j.holder
+	if takeover {
+		if err := mayTake(ctx, e, now, agent); err != nil {
+			return err
+		}
+	}
+	return j.write(ctx, e, func(lease *coordinationv1.Lease) {
+		lease.Annotations[targetAnnotation] = string(text)
+		delete(lease.Annotations, deadlineAnnotation)
+		if takeover {
+			// Nobody noted when that freeze ended, so now is the latest it can have been.
+			lease.Annotations[lastResumedAnnotation] = stamp(now.Add(clockStep))
+		}
+		lease.Spec.HolderIdentity = &j.holder
+		lease.Spec.AcquireTime = &metav1.MicroTime{Time: now}
+		hold(lease, now, prepareFor)
+	})
+}
+
+// mayTake says whether a journal may be taken from another holder.
+func mayTake(ctx context.Context, e Entry, now time.Time, agent looker) error {
+	if !now.After(e.Expires.Add(clockStep)) {
+		held := &HeldError{Holder: e.Holder, Until: e.Expires}
+		if e.Claim != nil {
+			held.Lab = e.Claim.Lab
+		}
+		return held
+	}
+	if e.Claim == nil {
+		return nil // a claim is written together with its holder: nothing was ever meant
+	}
+	running, err := agent.SeenRunning(ctx, *e.Claim)
+	if err != nil || !running {
+		return &StoppedError{Claim: *e.Claim, Err: err}
+	}
+	return nil
+}
+
+// Deadline notes that the process is about to be stopped for hold. It is called immediately before
+// the freeze is asked for, and what it cannot write must not happen.
+func (j *Journal) Deadline(ctx context.Context, holdFor time.Duration) error {
+	e, now, err := j.mine(ctx)
+	if err != nil {
+		return err
+	}
+	deadline := now.Add(clockStep + holdFor + freeze.Bound - freeze.Hold)
+	return j.write(ctx, e, func(lease *coordinationv1.Lease) {
+		lease.Annotations[deadlineAnnotation] = stamp(deadline)
+		hold(lease, now, deadline.Add(graceFor).Sub(now))
+	})
+}
+
+// Release gives the journal back. With froze it also notes that a freeze has just been seen to be
+// over, which the distance to the next one is counted from. It does nothing when this run does not
+// hold the journal.
+func (j *Journal) Release(ctx context.Context, froze bool) error {
+	e, err := j.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if e.Holder != j.holder {
+		return nil
+	}
+	return j.clear(ctx, e, froze)
+}
+
+// clear empties the holder of the version that was read.
+func (j *Journal) clear(ctx context.Context, e Entry, froze bool) error {
+	now, err := j.now(ctx)
+	if err != nil {
+		return err
+	}
+	return j.write(ctx, e, func(lease *coordinationv1.Lease) {
+		if froze {
+			lease.Annotations[lastResumedAnnotation] = stamp(now.Add(clockStep))
+		}
+		delete(lease.Annotations, targetAnnotation)
+		delete(lease.Annotations, deadlineAnnotation)
+		nobody := ""
+		lease.Spec.HolderIdentity = &nobody
+		lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = nil, nil
+	})
+}
+
+// SpacingLeft is how long to wait until the last freeze is spacing ago; zero or less means now.
+func (j *Journal) SpacingLeft(ctx context.Context, spacing time.Duration) (time.Duration, error) {
+	e, err := j.Read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	last := e.LastResumed
+	if e.Deadline.After(last) {
+		last = e.Deadline // a run that did not note its resume
+	}
+	if last.IsZero() {
+		return 0, nil
+	}
+	now, err := j.now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return last.Add(spacing).Sub(now), nil
+}
+
+// mine reads the journal and refuses one that this run does not hold.
+func (j *Journal) mine(ctx context.Context) (Entry, time.Time, error) {
+	e, err := j.Read(ctx)
+	if err != nil {
+		return e, time.Time{}, err
+	}
+	if e.Holder != j.holder {
+		return e, time.Time{}, fmt.Errorf("writing the freeze journal: expected it held by %s, saw %q; nothing was frozen; run the act again", j.holder, e.Holder)
+	}
+	now, err := j.now(ctx)
+	if err == nil && !now.Before(e.Expires) {
+		err = fmt.Errorf("writing the freeze journal: expected this run's claim to hold, saw it over since %s; nothing was frozen; run the act again", stamp(e.Expires))
+	}
+	return e, now, err
+}

@@ -1,0 +1,50 @@
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// LocalOptions says how the node agent runs as processes of this machine.
+type LocalOptions struct {
+	// Node is the name of the target's node, BootID that node's status.nodeInfo.bootID.
+	Node, BootID string
+	// Binary is the agent binary.
+	Binary string
+	// CRISocket is the container runtime's socket; empty means the known paths.
+	CRISocket string
+}
+
+// FindBinary returns the agent binary for this machine: given if it is not empty, else the one that
+// lies beside the plugin. The plugin may be reached through links, as with krew.
+func FindBinary(given, plugin string) (string, error) {
+	return findBinary(given, plugin, runtime.GOARCH)
+}
+
+// BinaryName is the agent binary's file name in a release archive.
+func BinaryName(arch string) string { return "kubectl-kca-agent-linux-" + arch }
+
+func findBinary(given, plugin, arch string) (string, error) {
+	path := given
+	if path == "" {
+		real, err := filepath.EvalSymlinks(plugin)
+		if err != nil {
+			return "", fmt.Errorf("looking for the node agent's binary: %w", err)
+		}
+		path = filepath.Join(filepath.Dir(real), BinaryName(arch))
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("looking for the node agent's binary: expected %s, saw none; take it from the release archive of this version, or name it with --agent-binary", path)
+	case err != nil:
+		return "", fmt.Errorf("looking for the node agent's binary: %w", err)
+	case !info.Mode().IsRegular() || info.Size() == 0:
+		return "", fmt.Errorf("looking for the node agent's binary: expected a program at %s, saw %s of %d bytes", path, info.Mode(), info.Size())
+	}
+	return path, nil
+}

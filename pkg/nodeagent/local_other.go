@@ -1,0 +1,14 @@
+//go:build !linux
+
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// NewLocal returns errors.ErrUnsupported: only Linux has pidfds.
+func NewLocal(LocalOptions) (Agent, error) {
+	return nil, fmt.Errorf("opening the node agent: --agent=local needs Linux on the node itself, running on %s; leave the flag out: %w", runtime.GOOS, errors.ErrUnsupported)
+}
