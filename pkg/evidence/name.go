@@ -11,6 +11,8 @@ import (
 )
 
 // EvidenceName returns the name of an act's record, for example "evidence/05.json".
+//
+//nolint:revive // beside RawName, Name alone would not say which of an act's two files it is
 func EvidenceName(act int) string { return fmt.Sprintf("%s/%02d.json", subfolder, act) }
 
 // RawName returns the name of an act's raw observations, for example "evidence/05.raw.jsonl".
@@ -50,7 +52,7 @@ func (s *Store) ActState(act int) (State, error) {
 }
 
 // Exists reports whether a file of this name exists. Anything but a regular file is an error.
-func (s *Store) Exists(name string) (bool, error) {
+func (s *Store) Exists(name string) (exists bool, err error) {
 	f, err := s.folderOf(name, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -58,15 +60,16 @@ func (s *Store) Exists(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.close()
+	defer func() { err = errors.Join(err, f.close()) }()
 	info, err := f.root.Lstat(f.base)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, advise("reading "+name, err)
+	default:
+		return true, checkFile(info, name)
 	}
-	return true, checkFile(info, name)
 }
 
 // checkFile refuses what is not a regular file.

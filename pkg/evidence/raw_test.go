@@ -92,7 +92,7 @@ func TestRawNeverOverwrites(t *testing.T) {
 func TestRawConcurrentAppend(t *testing.T) {
 	s := openLab(t)
 	log := openRaw(t, s, 5)
-	const writers, lines = 8, 150
+	const writers, lines = 8, 60
 	type entry struct {
 		Writer int    `json:"writer"`
 		Line   int    `json:"line"`

@@ -30,7 +30,7 @@ type Store struct {
 	// step is called before every system call that changes the disk; tests fail or die in it.
 	step func(name string) error
 	// link gives a file a second name and fails when the name is taken; tests take it away.
-	link func(root *os.Root, old, new string) error
+	link func(root *os.Root, from, to string) error
 }
 
 // Option changes how a Store works.

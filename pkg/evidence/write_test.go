@@ -163,7 +163,7 @@ func TestF01DeathAtRandomMoments(t *testing.T) {
 	if err := s.Replace("lab.json", pattern(0)); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 12 {
+	for i := range 8 {
 		part := []string{"create until killed", "replace until killed"}[i%2]
 		c := startChild(t, part, s.homePath(), strconv.Itoa(i))
 		c.awaitReady(t)
