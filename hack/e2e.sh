@@ -2,7 +2,9 @@
 # Finds a cluster for the end-to-end tests, brings it up when it is ours, and runs them on it.
 # Usage: hack/e2e.sh check     says in one line what is missing; exit 0 can run, 1 cannot (fails), 3 cannot (left out)
 #        hack/e2e.sh run       the cluster's own life-cycle tests, then the end-to-end tests; go test speaks last
-# KUBE_LAB_E2E_KUBECONFIG names a disposable cluster to use instead of our own one.
+#        hack/e2e.sh bench     the speed comparison on our own cluster's kubectl
+# KUBE_LAB_E2E_KUBECONFIG names a disposable cluster to use instead of our own one. Then KUBE_LAB_E2E_AGENT_IMAGE says
+# which node agent image it can pull, and KUBE_LAB_E2E_KUBECTL which kubectl to use (default: the one on PATH).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -21,34 +23,61 @@ check() {
   return 3
 }
 
-run() {
-  local code=0
-  check || code=$?
-  [ $code -eq 0 ] || { [ $code -eq 3 ] && return 0; return $code; }
-
+# What every test finds in its environment.
+surroundings() {
   export KUBE_LAB_E2E_BIN=$root/build/bin KUBE_LAB_E2E_DIST=$root/dist
   KUBE_LAB_E2E_KREW=$(hack/tools/install.sh krew)
   KUBE_LAB_E2E_VALIDATE_KREW=$(hack/tools/install.sh validate-krew-manifest)
   export KUBE_LAB_E2E_KREW KUBE_LAB_E2E_VALIDATE_KREW
+}
 
+own_cluster() {
+  hack/step.sh "bringing the cluster up" go -C test/cluster run . up
+  # In a command substitution of its own, so that a failure ends this script.
+  local settings
+  settings=$(go -C test/cluster run . env)
+  eval "$settings" # export KUBECONFIG=… PATH=… with the cluster's kubectl first
+  export KUBE_LAB_E2E_CLUSTER=1 KUBE_LAB_E2E_KUBECONFIG=$KUBECONFIG
+}
+
+find_kubectl() {
+  [ -z "${KUBE_LAB_E2E_KUBECTL:-}" ] || return 0
+  KUBE_LAB_E2E_KUBECTL=$(command -v kubectl) || { echo "e2e: no kubectl on PATH; set KUBE_LAB_E2E_KUBECTL to one" >&2; return 1; }
+  export KUBE_LAB_E2E_KUBECTL
+}
+
+# One package after the other, because they share the cluster; -v so that go test speaks while it runs, and last.
+tests() { # TITLE PACKAGE...
+  hack/step.sh --last "$1" go test -tags e2e -count=1 -p 1 -timeout 40m -v "${@:2}"
+}
+
+run() {
+  local code=0
+  check || code=$?
+  [ $code -ne 1 ] || return 1
+  surroundings
+  if [ $code -eq 3 ]; then
+    find_kubectl || return 0
+    tests "krew tests, which need no cluster" ./test/krew/...
+    return
+  fi
   if [ -z "${KUBE_LAB_E2E_KUBECONFIG:-}" ]; then
     hack/step.sh "testing the cluster's own life: up, down, crashes (about 8 min, and 17 min of builds with a cold cache)" \
-      go -C test/cluster test -tags cluster -count=1 -timeout 60m -v ./...
-    hack/step.sh "bringing the cluster up" go -C test/cluster run . up
-    # The cluster says where its kubeconfig and its kubectl are.
-    local line
-    while IFS= read -r line; do
-      case $line in KUBE_LAB_E2E_*=*) export "${line?}" ;; esac
-    done < <(go -C test/cluster run . env)
+      go -C test/cluster test -tags cluster -count=1 -p 1 -timeout 60m -v ./...
+    own_cluster
   fi
+  find_kubectl
+  tests "end-to-end tests on the real cluster (about 25 min)" ./test/krew/... ./test/e2e/...
+}
 
-  # One package after the other, because they share the cluster, and -v so that go test speaks while it runs.
-  hack/step.sh --last "end-to-end tests on the real cluster (about 25 min)" \
-    go test -tags e2e -count=1 -p 1 -timeout 40m -v ./test/e2e/... ./test/krew/...
+bench() {
+  export KUBE_LAB_E2E_BIN=$root/build/bin
+  [ -n "${KUBE_LAB_E2E_KUBECONFIG:-}" ] || own_cluster
+  find_kubectl
+  hack/step.sh --last "comparing speeds side by side" go test -run '^$' -bench . -count=1 ./test/bench/...
 }
 
 case ${1:-} in
-  check) check ;;
-  run) run ;;
-  *) echo "usage: hack/e2e.sh check|run" >&2; exit 2 ;;
+  check | run | bench) "$1" ;;
+  *) echo "usage: hack/e2e.sh check|run|bench" >&2; exit 2 ;;
 esac
