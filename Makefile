@@ -27,7 +27,6 @@ STAMP := -version '$(VERSION)' -commit '$(COMMIT)' -date '$(DATE)'
 
 .PHONY: demo
 demo: build cluster-up ## Run the whole drill on a real cluster and leave it up (cold: about 25 min)
-	@hack/prerequisites.sh jq
 	@KUBE_LAB_HOME="$(CURDIR)/build/demo/kube-lab" hack/demo.sh
 
 .PHONY: test
@@ -68,7 +67,7 @@ lint: ## Run golangci-lint over both modules
 	@linter=$$(hack/tools/install.sh golangci-lint); \
 	 export CGO_ENABLED=0; \
 	 $(STEP) "golangci-lint (first time, about 4 min)" "$$linter" run --build-tags e2e ./...; \
-	 cd test/cluster && ../../$(STEP) "golangci-lint in test/cluster" "$$linter" run --config ../../.golangci.yml --build-tags cluster .  ./internal/...
+	 cd test/cluster && ../../$(STEP) "golangci-lint in test/cluster" "$$linter" run --config ../../.golangci.yml --build-tags cluster ./...
 
 .PHONY: verify-imports
 verify-imports:
@@ -94,6 +93,10 @@ cluster-down: ## Take the cluster down; leaves no process, mount or namespace be
 .PHONY: e2e
 e2e: build dist ## End to end on the real cluster, or on the one that KUBE_LAB_E2E_KUBECONFIG names
 	@hack/e2e.sh run
+
+.PHONY: bench
+bench: build ## Compare the plugin's speed with kubectl's, side by side
+	@hack/e2e.sh bench
 
 # First, so that a missing cluster is known before an hour of other tests.
 .PHONY: e2e-check

@@ -40,6 +40,7 @@ var rules = map[string]rule{
 	"manifests":  {noReach: commandLine},
 	"agentimage": {noDirect: []string{"os", "net/http"}, noReach: join(commandLine, kubeClient)},
 	"freeze":     {noReach: join(commandLine, kubeClient, criClient)},
+	"agentimage": {noReach: join(commandLine, kubeClient)},
 
 	// rules: pure functions
 	"drill": {
@@ -54,6 +55,9 @@ var rules = map[string]rule{
 	"setup":        {ours: []string{"manifests"}, noReach: commandLine},
 	"nodeagent":    {ours: []string{"drill", "freeze", "manifests", "strictjson"}, noReach: commandLine},
 	"evidence":     {ours: []string{"strictjson"}, noReach: join(commandLine, kubeClient)},
+
+	// for tests only: real processes to freeze
+	"freeze/freezetest": {ours: []string{"freeze"}, noReach: join(commandLine, kubeClient)},
 
 	// shell
 	"cli":    {ours: []string{"verdict"}},

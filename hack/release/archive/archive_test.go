@@ -16,7 +16,7 @@ import (
 
 func TestSameFilesGiveTheSameBytes(t *testing.T) {
 	when := time.Date(2026, 1, 2, 3, 4, 5, 678, time.FixedZone("JST", 9*3600))
-	make := func(order ...string) []byte {
+	pack := func(order ...string) []byte {
 		folder := t.TempDir()
 		var files []File
 		for _, name := range order {
@@ -32,7 +32,7 @@ func TestSameFilesGiveTheSameBytes(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	one, two := make("kubectl-kca", "LICENSE", "agent"), make("agent", "kubectl-kca", "LICENSE")
+	one, two := pack("kubectl-kca", "LICENSE", "agent"), pack("agent", "kubectl-kca", "LICENSE")
 	if !bytes.Equal(one, two) {
 		t.Error("two archives of the same files differ")
 	}
