@@ -12,24 +12,24 @@ import (
 
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// binaries are the folders of built programs that go into images.
-type binaries struct{ kyverno, argocd, coredns, pause string }
-
-// imageList gives every image of the cluster. The names are those of the
+// imageList gives the images that the labs need. The names are those of the
 // manifests; nginx, redis, busybox and git are stand-ins made from Debian
-// packages.
-func imageList(b binaries, argoSource string) []images.Image {
-	return []images.Image{
-		static(node.PauseImage, filepath.Join(b.pause, "pause"), "/pause", "65535:65535"),
-		static("registry.k8s.io/coredns/coredns:v1.14.3", filepath.Join(b.coredns, "coredns"), "/coredns", ""),
-		static("reg.kyverno.io/kyverno/kyverno:latest", filepath.Join(b.kyverno, "kyverno"), "/ko-app/kyverno", "65532"),
-		static("reg.kyverno.io/kyverno/kyvernopre:latest", filepath.Join(b.kyverno, "kyverno-init"), "/ko-app/kyverno-init", "65532"),
-		argocdImage(filepath.Join(b.argocd, "argocd"), argoSource),
-		redisImage(),
-		nginxImage(),
-		gitImage(),
-		busyboxImage(),
+// packages. built are the folders of binaries by the name of their module,
+// argoSource is the folder of Argo CD's own module.
+func imageList(labs which, built map[string]string, argoSource string) []images.Image {
+	program := func(module, name string) string { return filepath.Join(built[module], name) }
+	list := []images.Image{static(node.PauseImage, program("pause", "pause"), "/pause", "65535:65535"), busyboxImage()}
+	if labs != noLab {
+		list = append(list,
+			static("registry.k8s.io/coredns/coredns:v1.14.3", program("coredns", "coredns"), "/coredns", ""),
+			static("reg.kyverno.io/kyverno/kyverno:latest", program("kyverno", "kyverno"), "/ko-app/kyverno", "65532"),
+			static("reg.kyverno.io/kyverno/kyvernopre:latest", program("kyverno", "kyverno-init"), "/ko-app/kyverno-init", "65532"),
+			nginxImage(), gitImage())
 	}
+	if labs == allLabs {
+		list = append(list, argocdImage(program("argocd", "argocd"), argoSource), redisImage())
+	}
+	return list
 }
 
 // static is an image of one statically linked program.
@@ -56,7 +56,7 @@ func accounts(name, id, home string) []images.Text {
 func argocdImage(program, source string) images.Image {
 	image := images.Image{
 		Ref:      "quay.io/argoproj/argocd:v3.5.2",
-		Packages: []string{"bash", "busybox-static", "git", "gpg", "gpg-agent", "gpgconf", "tini"},
+		Packages: []string{"bash", "busybox", "git", "gpg", "gpg-agent", "gpgconf", "tini"},
 		Files: []images.File{
 			{From: program, To: "/usr/local/bin/argocd"},
 			{From: filepath.Join(source, "hack/gpg-wrapper.sh"), To: "/usr/local/bin/gpg-wrapper.sh"},
@@ -89,7 +89,7 @@ func argocdImage(program, source string) images.Image {
 func redisImage() images.Image {
 	return images.Image{
 		Ref:      "public.ecr.aws/docker/library/redis:8.2.3-alpine",
-		Packages: []string{"redis-server", "busybox-static"},
+		Packages: []string{"redis-server", "busybox"},
 		Texts:    accounts("redis", "999", "/data"),
 		Folders:  []images.Folder{{Path: "/tmp", Mode: tmpMode}, {Path: "/data", Mode: 0o755, UID: 999}},
 		Config: v1.Config{
@@ -103,7 +103,7 @@ func redisImage() images.Image {
 func nginxImage() images.Image {
 	return images.Image{
 		Ref:      "docker.io/library/nginx:1.27-alpine",
-		Packages: []string{"nginx-light", "busybox-static"},
+		Packages: []string{"nginx-light", "busybox"},
 		Texts: append(accounts("nginx", "101", "/var/cache/nginx"),
 			images.Text{Path: "/etc/nginx/nginx.conf", Text: nginxConf},
 			images.Text{Path: "/etc/nginx/conf.d/default.conf", Text: nginxSite},
@@ -160,7 +160,7 @@ const nginxSite = `server {
 func gitImage() images.Image {
 	return images.Image{
 		Ref:      "docker.io/library/buildpack-deps:bookworm-scm",
-		Packages: []string{"bash", "busybox-static", "curl", "git"},
+		Packages: []string{"bash", "busybox", "curl", "git"},
 		Texts:    accounts("git", "1000", "/home/git"),
 		Folders:  []images.Folder{{Path: "/tmp", Mode: tmpMode}, {Path: "/home/git", Mode: 0o755, UID: 1000}},
 		Config:   v1.Config{Cmd: []string{"bash"}, Env: []string{searchPath}},
@@ -170,7 +170,7 @@ func gitImage() images.Image {
 func busyboxImage() images.Image {
 	return images.Image{
 		Ref:      "docker.io/library/busybox:1.36",
-		Packages: []string{"busybox-static"},
+		Packages: []string{"busybox"},
 		Texts:    accounts("user", "1000", "/tmp"),
 		Folders:  []images.Folder{{Path: "/tmp", Mode: tmpMode}},
 		Config:   v1.Config{Cmd: []string{"sh"}, Env: []string{searchPath}},

@@ -29,7 +29,6 @@ func newModules(c layout.Cluster) modules {
 			Programs: append(
 				same("github.com/containerd/containerd/v2/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
 				gobuild.Program{Package: "github.com/containernetworking/plugins/plugins/ipam/host-local", Name: "host-local"},
-				gobuild.Program{Package: "github.com/containernetworking/plugins/plugins/main/loopback", Name: "loopback"},
 				gobuild.Program{Package: "github.com/containernetworking/plugins/plugins/main/ptp", Name: "ptp"},
 				gobuild.Program{Package: "go.etcd.io/etcd/server/v3", Name: "etcd"},
 			),
@@ -53,8 +52,16 @@ func newModules(c layout.Cluster) modules {
 	}
 }
 
-func (m modules) all() []gobuild.Module {
-	return []gobuild.Module{m.kubernetes, m.node, m.kyverno, m.argocd, m.coredns, m.pause}
+// wanted lists the builds that the labs need.
+func (m modules) wanted(labs which) []gobuild.Module {
+	list := []gobuild.Module{m.kubernetes, m.node, m.pause}
+	if labs != noLab {
+		list = append(list, m.coredns, m.kyverno)
+	}
+	if labs == allLabs {
+		list = append(list, m.argocd)
+	}
+	return list
 }
 
 // same lists programs that are named like their package below prefix.

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"kube-lab.dev/kube-lab/test/cluster/gobuild"
 	"kube-lab.dev/kube-lab/test/cluster/host"
 	"kube-lab.dev/kube-lab/test/cluster/images"
 	"kube-lab.dev/kube-lab/test/cluster/labs"
@@ -34,6 +33,7 @@ type work struct {
 	app
 	modules  modules
 	labs     which
+	built    map[string]string // folders of binaries, by the name of their module
 	programs node.Programs
 	archives []string
 	sources  struct{ kyverno, argocd string }
@@ -56,7 +56,7 @@ func (a app) up(ctx context.Context, labs which) error {
 	}
 	defer unlock()
 	progress := step.NewProgress(a.out)
-	w := &work{app: a, modules: newModules(a.layout), labs: labs, since: time.Now()}
+	w := &work{app: a, modules: newModules(a.layout), labs: labs, built: map[string]string{}, since: time.Now()}
 	if err := w.announce(progress); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (a app) down(ctx context.Context, keep bool) error {
 // announce says how long the builds will take, if there are any to do.
 func (w *work) announce(progress *step.Progress) error {
 	var estimate time.Duration
-	for _, m := range w.modules.all() {
+	for _, m := range w.modules.wanted(w.labs) {
 		built, err := m.Built(w.layout.Cache)
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (w *work) announce(progress *step.Progress) error {
 			estimate += m.Estimate
 		}
 	}
-	if estimate == 0 {
+	if estimate < time.Minute {
 		return nil
 	}
 	const measuredOn = 2 // cores
@@ -117,32 +117,26 @@ func (w *work) build() []step.Step {
 	steps := []step.Step{{Name: "packages", Do: func(ctx context.Context, note step.Note) error {
 		return host.InstallMissing(ctx, note)
 	}}}
-	var folders binaries
-	for _, part := range []struct {
-		module gobuild.Module
-		folder *string
-	}{
-		{w.modules.kubernetes, &w.programs.Kubernetes},
-		{w.modules.node, &w.programs.Node},
-		{w.modules.coredns, &folders.coredns},
-		{w.modules.kyverno, &folders.kyverno},
-		{w.modules.argocd, &folders.argocd},
-		{w.modules.pause, &folders.pause},
-	} {
-		steps = append(steps, step.Step{Name: "build " + part.module.Name, Do: func(ctx context.Context, note step.Note) error {
-			folder, err := part.module.Build(ctx, w.layout.Cache, note)
-			*part.folder = folder
+	for _, module := range w.modules.wanted(w.labs) {
+		steps = append(steps, step.Step{Name: "build " + module.Name, Do: func(ctx context.Context, note step.Note) error {
+			folder, err := module.Build(ctx, w.layout.Cache, note)
+			w.built[module.Name] = folder
 			return err
 		}})
 	}
 	return append(steps, step.Step{Name: "images", Do: func(ctx context.Context, note step.Note) (err error) {
-		if w.sources.kyverno, err = w.modules.kyverno.Source(ctx, "github.com/kyverno/kyverno"); err != nil {
-			return err
+		if w.labs != noLab {
+			if w.sources.kyverno, err = w.modules.kyverno.Source(ctx, "github.com/kyverno/kyverno"); err != nil {
+				return err
+			}
 		}
-		if w.sources.argocd, err = w.modules.argocd.Source(ctx, "github.com/argoproj/argo-cd/v3"); err != nil {
-			return err
+		if w.labs == allLabs {
+			if w.sources.argocd, err = w.modules.argocd.Source(ctx, "github.com/argoproj/argo-cd/v3"); err != nil {
+				return err
+			}
 		}
-		w.archives, err = images.BuildAll(ctx, w.layout.Cache, imageList(folders, w.sources.argocd), note)
+		list := imageList(w.labs, w.built, w.sources.argocd)
+		w.archives, err = images.BuildAll(ctx, w.layout.Cache, list, note)
 		return err
 	}})
 }
@@ -200,6 +194,7 @@ func (w *work) prepare(ctx context.Context, _ step.Note) error {
 			return fmt.Errorf("clearing what an earlier cluster left: %w", err)
 		}
 	}
+	w.programs = node.Programs{Kubernetes: w.built["kubernetes"], Node: w.built["node"]}
 	return w.node.Prepare(w.programs, w.since)
 }
 

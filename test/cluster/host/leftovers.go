@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,12 +22,16 @@ type Leftovers struct {
 	Network string
 }
 
+// pluginFolder is where every kubelet listens for device plugins.
+const pluginFolder = "/var/lib/kubelet/device-plugins"
+
 // fixedFolders are removed when they are empty, children first.
 func fixedFolders() []string {
 	return []string{
 		"/run/containerd/s", "/run/containerd",
 		"/var/lib/cni/results", "/var/lib/cni",
 		"/var/log/containers",
+		pluginFolder, filepath.Dir(pluginFolder),
 	}
 }
 
@@ -45,7 +51,7 @@ func (l Leftovers) Remove() error {
 		return err
 	}
 	var failed []error
-	for _, path := range append(append(sockets, results...), links...) {
+	for _, path := range slices.Concat(sockets, results, links, pluginFiles()) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = append(failed, err)
 		}
@@ -94,4 +100,19 @@ func (l Leftovers) logLinks() ([]string, error) {
 		}
 	}
 	return found, nil
+}
+
+// pluginFiles finds the kubelet's socket for device plugins and its notes about
+// them, unless some kubelet still listens there or keeps more than these.
+func pluginFiles() []string {
+	others, err := filepath.Glob(filepath.Dir(pluginFolder) + "/*")
+	if err != nil || len(others) != 1 || others[0] != pluginFolder {
+		return nil
+	}
+	socket := filepath.Join(pluginFolder, "kubelet.sock")
+	if conn, err := net.Dial("unix", socket); err == nil {
+		_ = conn.Close()
+		return nil
+	}
+	return []string{socket, filepath.Join(pluginFolder, "kubelet_internal_checkpoint")}
 }

@@ -71,7 +71,6 @@ disabled_plugins = [
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
   disable_apparmor = true
-  enable_cdi = false
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
     default_runtime_name = "runc"
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
@@ -82,6 +81,7 @@ disabled_plugins = [
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = [%q]
     conf_dir = %q
+    use_internal_loopback = true
 
 [plugins.'io.containerd.nri.v1.nri']
   disable = true
