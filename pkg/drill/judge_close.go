@@ -26,7 +26,7 @@ func JudgeAct7(l Lab, seven Act7Facts, two Act2Facts, three Act3Facts, five Act5
 	f.same("policy: same UID", uid, seven.Policy.UID)
 	f.same("policy: failure policy", ignorePolicy, seven.Policy.FailurePolicy)
 	f.fold("registration: effective", "an effective entry under Ignore", seven.Registration.Webhook, CheckRegistration(l, seven.Registration, ignorePolicy))
-	f.same("registration: same configuration", six.Registration.After.ConfigurationUID, seven.Registration.ConfigurationUID)
+	f.fold("registration: as in act 6", "the entry of act 6", seven.Registration.Webhook, sameEntry(six.Registration.After, seven.Registration))
 	return f.checks
 }
 

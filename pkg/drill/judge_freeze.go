@@ -49,13 +49,13 @@ func JudgeAct5(l Lab, five Act5Facts, two Act2Facts, three Act3Facts, four Act4F
 	f := findings{hint: startOver}
 	w := frozen{l, failPolicy, five.Registration, five.Freeze, five.During, five.After, five.Existing, five.Container, four.Container, three, four}
 	f.registrations(w)
-	f.same("registration: same configuration", two.Webhook.ConfigurationUID, five.Registration.Before.ConfigurationUID)
+	f.fold("registration before: as surveyed", "the entry of act 4", five.Registration.Before.Webhook, sameEntry(four.Registration, five.Registration.Before))
 	f.freeze(w)
 	f.that(w.freeze.FrozenMS >= timerMinMS && w.freeze.FrozenMS <= timerMaxMS, "freeze: length", fmt.Sprintf("%d to %d ms", timerMinMS, timerMaxMS), fmt.Sprintf("%d ms", w.freeze.FrozenMS))
 	f.same("freeze: resumed by", resumedByTimer, w.freeze.ResumedBy)
 	f.that(w.freeze.ResumeAskedUS == nil, "freeze: resume asked", "never", "it was asked for")
 	f.window(w, CallTimeout, StoredNo)
-	f.recovery(w, denialsInARow)
+	f.recovery(w)
 	f.uniqueNames(samplesOf(two, three), w.during.samples(), w.after.All)
 	f.witness(five.Witness, w, "apiserver_admission_webhook_rejection_count", `error_type="calling_webhook_error"`)
 	return f.checks
@@ -69,7 +69,7 @@ func JudgeAct6(l Lab, six Act6Facts, two Act2Facts, three Act3Facts, four Act4Fa
 	f.samePolicy(two.Policy, six.Policy)
 	f.add(livePolicyChecks(l, six.Policy, ignorePolicy)...)
 	f.registrations(w)
-	f.denials("before", six.Before, 1, w)
+	f.denials("before", six.Before, w)
 	for _, s := range six.Before.All {
 		f.that(s.SentUS >= w.registration.Before.ReadUS && s.ReceivedUS <= w.freeze.AskedUS, "before: time",
 			"between the registration and the freeze", fmt.Sprintf("%d to %d µs", s.SentUS, s.ReceivedUS))
@@ -79,7 +79,7 @@ func JudgeAct6(l Lab, six Act6Facts, two Act2Facts, three Act3Facts, four Act4Fa
 	f.same("freeze: resumed by", resumedByCLI, w.freeze.ResumedBy)
 	f.resumeAsked(w.freeze)
 	f.window(w, AllowedSlow, StoredYes)
-	f.recovery(w, 1)
+	f.recovery(w)
 	f.uniqueNames(samplesOf(two, three), five.During.samples(), five.After.All, six.Before.All, w.during.samples(), w.after.All)
 	f.witness(six.Witness, w, "apiserver_admission_webhook_fail_open_count", "")
 	return f.checks
@@ -155,8 +155,8 @@ func identityFaults(then, now Process) []string {
 	return faults
 }
 
-// states judges the state letters: stopped in the window, running at the end of the record. Other
-// samples may come in any order.
+// states judges the state letters: stopped from the freeze to the resume, running at the end of the
+// record. Samples may come in any order: the agent's own are shifted to the moment of asking.
 func (f *findings) states(z FreezeFact) {
 	stopped, wrong := 0, []string{}
 	var last StateSample
@@ -164,13 +164,12 @@ func (f *findings) states(z FreezeFact) {
 		if s.AtUS >= last.AtUS {
 			last = s
 		}
-		if s.AtUS < z.StoppedAt || s.AtUS >= z.ResumedAt {
-			continue
-		}
-		if s.State == "T" {
-			stopped++
-		} else {
+		switch {
+		case s.AtUS >= z.ResumedAt:
+		case s.State != "T" || s.AtUS < z.AskedUS:
 			wrong = append(wrong, fmt.Sprintf("%s at %d µs", orNothing(s.State), s.AtUS))
+		case s.AtUS >= z.StoppedAt:
+			stopped++
 		}
 	}
 	if stopped == 0 {

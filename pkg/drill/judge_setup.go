@@ -45,15 +45,15 @@ func JudgeAct2(l Lab, two Act2Facts) []verdict.Check {
 	f.that(two.RegistrationMS > 0 && two.RegistrationMS <= registrationMaxMS, "registration time",
 		fmt.Sprintf("1 to %d ms", registrationMaxMS), fmt.Sprintf("%d ms", two.RegistrationMS))
 	f.hint = "If the canary was allowed, the caller may be excluded in Kyverno's configuration (excludeGroups, excludeUsernames): use another user." // K-15
-	f.row("canary", two.Canary, denialsInARow, wanted{kindCanary, l.Target, expectedFor(l, failPolicy), ExplicitDeny, StoredNo})
+	f.row("canary", two.Canary, wanted{kindCanary, l.Target, expectedFor(l, failPolicy), ExplicitDeny, StoredNo})
 	f.hint = startOver
 	f.uniqueNames(two.Canary)
 	return f.checks
 }
 
 // row judges requests that all have to be denied, one after the other.
-func (f *findings) row(name string, samples []Sample, atLeast int, w wanted) {
-	f.that(len(samples) >= atLeast, name+": in a row", fmt.Sprintf("at least %d", atLeast), fmt.Sprint(len(samples)))
+func (f *findings) row(name string, samples []Sample, w wanted) {
+	f.that(len(samples) >= denialsInARow, name+": in a row", fmt.Sprintf("at least %d", denialsInARow), fmt.Sprint(len(samples)))
 	for i, s := range samples {
 		f.sample(fmt.Sprintf("%s %d", name, i+1), s, w)
 		if i > 0 {
@@ -96,11 +96,12 @@ func JudgeAct4(l Lab, four Act4Facts, one Act1Facts, two Act2Facts) []verdict.Ch
 	f.faults("target", "one process, known by container, Pod, start time and boot", fmt.Sprintf("process %d", four.Target.PID), targetFaults(four))
 	f.same("container", asJSON(four.Backend.Container), asJSON(four.Container))
 	f.same("deployment", asJSON(four.Backend.Deployment), asJSON(four.Deployment))
+	f.same("Pod namespace", four.Registration.Service.Namespace, four.Backend.Pod.Namespace)
 	f.same("deployment UID", one.Inspection.Deployment.UID, four.Deployment.UID)
 	f.same("node UID", one.VM.NodeUID, four.Backend.Node.NodeUID)
 	f.same("node name", one.VM.NodeName, four.Backend.Node.NodeName)
 	f.fold("registration: effective", "an effective entry under Fail", four.Registration.Webhook, CheckRegistration(l, four.Registration, failPolicy))
-	f.same("registration: same configuration", two.Webhook.ConfigurationUID, four.Registration.ConfigurationUID)
+	f.fold("registration: as in act 2", "the entry of act 2", four.Registration.Webhook, sameEntry(two.Webhook, four.Registration))
 	f.same("budget", asJSON(ComputeBudget(four.Backend.Probes, ResumeAfterSeconds)), asJSON(four.Budget))
 	f.add(Preflight(l, four.Backend, four.Budget, four.AlsoAffected)...)
 	f.faults("other hooks", "each with name, kind, policy and time limit", fmt.Sprintf("%d", len(four.AlsoAffected)), hookFaults(four.AlsoAffected))

@@ -39,8 +39,8 @@ func (f *findings) window(w frozen, class Class, stored string) {
 }
 
 // denials judges a row of denials and the sample that stands for it.
-func (f *findings) denials(name string, d Denials, atLeast int, w frozen) {
-	f.row(name, d.All, atLeast, wanted{kindBad, w.lab.Target, expectedFor(w.lab, w.policy), ExplicitDeny, StoredNo})
+func (f *findings) denials(name string, d Denials, w frozen) {
+	f.row(name, d.All, wanted{kindBad, w.lab.Target, expectedFor(w.lab, w.policy), ExplicitDeny, StoredNo})
 	first := ""
 	if len(d.All) > 0 {
 		first = asJSON(d.All[0])
@@ -50,8 +50,8 @@ func (f *findings) denials(name string, d Denials, atLeast int, w frozen) {
 
 // recovery judges what came after the resume: the rule fires again, the container, its leader and
 // the Pod that already ran are the same once the settle time is over (facts.md A1, B2).
-func (f *findings) recovery(w frozen, atLeast int) {
-	f.denials("after", w.after, atLeast, w)
+func (f *findings) recovery(w frozen) {
+	f.denials("after", w.after, w)
 	resumed := w.freeze.ResumedSeenUS
 	for _, s := range w.after.All {
 		f.that(s.SentUS >= resumed && s.ReceivedUS <= resumed+denialWithinUS, "after: time",

@@ -104,6 +104,11 @@ func requestFaults(s Sample, w wanted) []string {
 	fault(s.SentUS <= 0 || s.ReceivedUS <= s.SentUS, "sent at %d and answered at %d µs", s.SentUS, s.ReceivedUS)
 	took := s.ReceivedUS - s.SentUS
 	fault(s.LatencyUS < took-1000 || s.LatencyUS > took+1000, "latency is %d µs and not the %d between sent and answered", s.LatencyUS, took)
+	if s.HTTPCode != nil {
+		code := *s.HTTPCode
+		fault(code < http.StatusOK || code > 599, "HTTP code is %d", code)
+		fault(code < http.StatusMultipleChoices && s.Reason+s.Message != "", "it was allowed with the message %q", s.Message)
+	}
 	fault(s.Hook != HookNamed(s.Message), "hook is %q and not the one of the message", s.Hook)
 	return faults
 }

@@ -1,0 +1,285 @@
+package drill
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"kube-lab.dev/kube-lab/pkg/verdict"
+)
+
+// informational lists the leaves that may be changed to another value of their kind without a step
+// failing: nothing is concluded from them. A star stands for one path element. What the chain of
+// digests says about the change is another matter.
+var informational = []string{
+	"/tool/version", "/tool/commit",
+	"/started_at", "/finished_at", // by less than would break their order
+	// What act 1 to 4 record first is compared with in later acts.
+	"/cluster/server_version", "/cluster/kyverno_version", "/cluster/kube_system_uid",
+	"/facts/inspection/deployment/*", "/facts/inspection/versions/*",
+	"/facts/policy/metadata/uid", "/facts/webhook/configuration_uid", "/facts/webhook/service/namespace", "/facts/webhook/service/name", "/facts/webhook/service/port",
+	"/facts/webhook/namespace_selector/matchExpressions/*/*", "/facts/webhook/namespace_selector/matchExpressions/*/values/*",
+	"/facts/existing/container_id", "/facts/existing/restart_count",
+	"/facts/target/pid", "/facts/target/start_ticks",
+	// K-17: rules beyond the one for Pods are recorded and accepted.
+	"/facts/webhook/rules/*/*", "/facts/webhook/rules/1/*/*",
+	// For people: what ran where, and what else was seen.
+	"/facts/policy/metadata/generation", "/facts/policy/metadata/labels/*", "/facts/policy/spec/matchConstraints/resourceRules/0/scope",
+	"/facts/backend/image", "/facts/backend/node_arch",
+	"/facts/also_affected/*/*", "/facts/also_affected/*/rules/*/*", "/facts/also_affected/*/rules/*/*/*",
+	"/facts/target/cgroup", "/facts/freeze/identity/cgroup",
+	"/facts/registration_ms",
+	// Of a request: any unused name, labels of the lab, warnings, and what stands beside a message that says it all.
+	"/facts/bad/name", "/facts/canary/*/name", "/facts/during/*/name", "/facts/after/all/*/name", "/facts/before/all/*/name",
+	"…/labels/kube-lab.dev~1lab", "…/warnings", "…/reason", "…/http_code",
+	// When something was read, where later is as good, and which write it was.
+	"…/resource_version", "/facts/existing/read_us", "/facts/webhook/read_us", "/facts/container/after/read_us", "/facts/registration/after/read_us",
+	"/facts/registration/read_us", "/facts/freeze/states/*/at_us",
+	// A counter may rise further.
+	"/facts/witness/after/*", "/facts/witness/why",
+}
+
+// mayBeEmpty lists what may be missing altogether or empty.
+var mayBeEmpty = []string{
+	"/tool/commit",
+	"/facts/policy/metadata/generation", "/facts/policy/metadata/labels", "/facts/policy/metadata/labels/*", "/facts/policy/spec/matchConstraints/resourceRules/0/scope",
+	"/facts/inspection/versions/container_runtime", "/facts/inspection/versions/kubelet", "/facts/inspection/versions/kernel",
+	"/facts/webhook/namespace_selector/matchExpressions", "/facts/webhook/namespace_selector/matchExpressions/*",
+	"/facts/webhook/namespace_selector/matchExpressions/*/*", "/facts/webhook/namespace_selector/matchExpressions/*/values/*",
+	"/facts/webhook/rules/1", "/facts/webhook/rules/1/*", "/facts/webhook/rules/1/*/*",
+	"/facts/also_affected", "/facts/also_affected/*", "/facts/also_affected/*/rules", "/facts/also_affected/*/rules/*", "/facts/also_affected/*/rules/*/*", "/facts/also_affected/*/rules/*/*/*",
+	// A good request needs its label; the others need none.
+	"/facts/bad/labels", "/facts/canary/*/labels", "/facts/during/bad/labels", "/facts/during/control/labels", "/facts/after/all/*/labels", "/facts/before/all/*/labels",
+	"…/labels/kube-lab.dev~1lab", "…/warnings", "…/reason", "…/object_selector",
+	"/facts/freeze/states/*", // one of several looks
+	"/facts/witness/why", "/facts/witness/before", "/facts/witness/before/*",
+}
+
+// edit is one way to spoil a value.
+type edit struct {
+	name  string
+	apply func(old any) (replacement any, keep bool)
+}
+
+func edits() []edit {
+	return []edit{
+		{"deleted", func(any) (any, bool) { return nil, false }},
+		{"null", func(any) (any, bool) { return nil, true }},
+		{"empty", func(old any) (any, bool) { return emptyOf(old), true }},
+		{"changed", func(old any) (any, bool) { return changed(old), true }},
+	}
+}
+
+func emptyOf(v any) any {
+	switch v.(type) {
+	case string:
+		return ""
+	case float64:
+		return 0.0
+	case bool:
+		return false
+	case []any:
+		return []any{}
+	case map[string]any:
+		return map[string]any{}
+	default:
+		return nil
+	}
+}
+
+// changed is another value of the same kind; nil for what has parts of its own.
+func changed(v any) any {
+	switch value := v.(type) {
+	case string:
+		if strings.HasPrefix(value, "2026-") { // a time: half a second later
+			return strings.Replace(value, "00.0", "00.5", 1)
+		}
+		return value + "0"
+	case float64:
+		if value > 1000 { // a time or a duration: by more than any tolerance
+			return value + 1e9
+		}
+		return value + 1
+	case bool:
+		return !value
+	case []any:
+		return append(slices.Clone(value), "more")
+	default:
+		return v
+	}
+}
+
+// paths lists every value below v as JSON Pointers, parents first.
+func paths(v any, path string, all *[]string) {
+	switch node := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(node)) {
+			*all = append(*all, path+"/"+escapePointer(key))
+			paths(node[key], path+"/"+escapePointer(key), all)
+		}
+	case []any:
+		for i, value := range node {
+			*all = append(*all, path+"/"+strconv.Itoa(i))
+			paths(value, path+"/"+strconv.Itoa(i), all)
+		}
+	}
+}
+
+// spoil applies an edit at a path and says whether it made a difference.
+func spoil(root map[string]any, path string, e edit) bool {
+	elements := strings.Split(path, "/")[1:]
+	var parent any = root
+	var set func(any) // replaces parent in its own parent
+	for _, element := range elements[:len(elements)-1] {
+		key := unescape(element)
+		switch node := parent.(type) {
+		case map[string]any:
+			parent, set = node[key], func(v any) { node[key] = v }
+		case []any:
+			i, _ := strconv.Atoi(key)
+			parent, set = node[i], func(v any) { node[i] = v }
+		}
+	}
+	last := unescape(elements[len(elements)-1])
+	switch node := parent.(type) {
+	case map[string]any:
+		v, keep := e.apply(node[last])
+		if keep && asJSON(v) == asJSON(node[last]) {
+			return false
+		}
+		if keep {
+			node[last] = v
+		} else {
+			delete(node, last)
+		}
+	case []any:
+		i, _ := strconv.Atoi(last)
+		v, keep := e.apply(node[i])
+		if keep && asJSON(v) == asJSON(node[i]) {
+			return false
+		}
+		if keep {
+			node[i] = v
+		} else {
+			set(slices.Delete(slices.Clone(node), i, i+1))
+		}
+	}
+	return true
+}
+
+func unescape(element string) string {
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(element)
+}
+
+// listed says whether a path is on a list. "…" at the beginning of an entry stands for any parents.
+func listed(path string, list []string) bool {
+	return slices.ContainsFunc(list, func(entry string) bool {
+		tail, anywhere := strings.CutPrefix(entry, "…")
+		want, have := strings.Split(tail, "/")[1:], strings.Split(path, "/")[1:]
+		if anywhere && len(have) > len(want) {
+			have = have[len(have)-len(want):]
+		}
+		return slices.EqualFunc(want, have, func(w, h string) bool { return w == "*" || w == h })
+	})
+}
+
+// TestGradeNoticesEveryEdit takes away, empties or changes every single value of every record.
+// With the digests left as they were the chain has to break; with all later links rebuilt, the rules
+// have to notice, except for values from which nothing is concluded.
+func TestGradeNoticesEveryEdit(t *testing.T) {
+	base := reference(t)
+	m := base.material(t)
+	for step := 1; step <= Acts; step++ {
+		t.Run(fmt.Sprintf("step %d", step), func(t *testing.T) {
+			t.Parallel()
+			var all []string
+			paths(base.records[step-1], "", &all)
+			earlier := loaded(t, m, step-1)
+			original := text(t, base.records[step-1])
+			n, seen := 0, map[string]int{}
+			for i, path := range all {
+				for _, e := range editsOf(path, seen) {
+					record := object(t, original)
+					if !spoil(record, path, e) {
+						continue
+					}
+					n++
+					data := text(t, record)
+					if verdict.Fold(earlier.gradeLast(m, step, data)) == verdict.Pass && !allowed(path, e) {
+						t.Errorf("%s %s, links rebuilt: the step still passes", path, e.name)
+					}
+					if (i+step)%32 == 0 { // the chain is one mechanism: a sample of the paths is enough
+						chainBreaks(t, m, step, data, path+" "+e.name)
+					}
+				}
+			}
+			t.Logf("%d edits", n)
+		})
+	}
+}
+
+// editsOf gives all edits to the first value of a kind, and to every further one, such as the same
+// field of another request, the next edit in turn.
+func editsOf(path string, seen map[string]int) []edit {
+	elements := strings.Split(path, "/")
+	for i, e := range elements {
+		if _, err := strconv.Atoi(e); err == nil || slices.Contains([]string{"good", "bad", "control", "before", "during", "after"}, e) {
+			elements[i] = "*"
+		}
+	}
+	kind := strings.Join(elements, "/")
+	seen[kind]++
+	if seen[kind] == 1 {
+		return edits()
+	}
+	turn := seen[kind] % len(edits())
+	return edits()[turn : turn+1]
+}
+
+func allowed(path string, e edit) bool {
+	if e.name == "changed" {
+		return listed(path, informational)
+	}
+	return listed(path, mayBeEmpty)
+}
+
+// loaded is a grader that has read the evidence of the acts up to one.
+func loaded(t *testing.T, m Material, upTo int) *grader {
+	t.Helper()
+	g := &grader{m: m, step: upTo, records: map[int]Record{}, digests: map[int]string{}}
+	if !g.load() {
+		t.Fatalf("reading the reference: %+v", g.checks)
+	}
+	return g
+}
+
+// gradeLast is Grade for other bytes of the last record of a lab, without reading the others again.
+func (g *grader) gradeLast(m Material, step int, data []byte) []verdict.Check {
+	own := &grader{m: Material{Lab: m.Lab, Files: maps.Clone(m.Files)}, step: step, records: maps.Clone(g.records), digests: maps.Clone(g.digests)}
+	own.m.Files[EvidenceFile(step)] = File{Data: data}
+	delete(own.m.Files, EvidenceFile(step+1))
+	own.hint = editedHint
+	if own.loadOne(step) {
+		own.rules()
+	}
+	return own.checks
+}
+
+// chainBreaks asserts that a record which was edited alone is noticed in its own step, if anything
+// was written on top of it, and in the next.
+func chainBreaks(t *testing.T, m Material, step int, data []byte, what string) {
+	t.Helper()
+	if step == Acts {
+		return
+	}
+	edited := Material{Lab: m.Lab, Files: maps.Clone(m.Files)}
+	edited.Files[EvidenceFile(step)] = File{Data: data}
+	for later := step; later <= min(step+1, Acts); later++ {
+		if verdict.Fold(Grade(edited, later)) == verdict.Pass {
+			t.Errorf("%s, links as before: step %d still passes", what, later)
+		}
+	}
+}
