@@ -26,7 +26,7 @@ func newEmitter(w io.Writer, party Party) *emitter {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)
 		for ev := range e.queue {
-			_ = enc.Encode(ev) //nolint:errcheck // see the type's comment
+			_ = enc.Encode(ev)
 		}
 	})
 	return e

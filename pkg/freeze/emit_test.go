@@ -32,7 +32,7 @@ func TestEmitterNeverBlocks(t *testing.T) {
 	defer func() { _ = release.Close() }()
 	_ = stuck
 	for name, w := range map[string]io.Writer{"stuck": release, "gone": brokenWriter{}} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(*testing.T) {
 			e := newEmitter(w, Watchdog)
 			for range 4 * queueLength {
 				e.emit(Event{Event: State, Error: strings.Repeat("x", 1000)}, 1)

@@ -86,7 +86,7 @@ func (c *Container) spawn(t testing.TB, command []string, newPIDNamespace bool) 
 	t.Helper()
 	// The shell waits for its input to end, so the command starts inside the cgroup.
 	args := append([]string{"-c", `read -r _; exec "$@" </dev/null`, "sh"}, command...)
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", args...)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", args...) //nolint:gosec // the caller is a test and chooses the command
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.uid, Gid: c.uid}}
 	if newPIDNamespace {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID
@@ -116,13 +116,13 @@ func (c *Container) spawn(t testing.TB, command []string, newPIDNamespace bool) 
 // awaitExec waits until the shell has become the command.
 func awaitExec(t testing.TB, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	started := poll(30*time.Second, func() bool {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && !strings.Contains(string(line), "read -r _;") {
-			return
-		}
+		return err == nil && !strings.Contains(string(line), "read -r _;")
+	})
+	if !started {
+		t.Fatalf("process %d did not start its command", pid)
 	}
-	t.Fatalf("process %d did not start its command", pid)
 }
 
 // makeCgroup creates <mount>/kube-lab-test-<random>/<pod>/<container>.
@@ -171,14 +171,11 @@ func killMembers(dir string) {
 
 // removeCgroup tries again for a moment: a killed process leaves its cgroup a little later.
 func removeCgroup(dir string) error {
-	err := os.Remove(dir)
-	for range 100 {
-		if err == nil {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
+	var err error
+	poll(10*time.Second, func() bool {
 		err = os.Remove(dir)
-	}
+		return err == nil
+	})
 	return err
 }
 

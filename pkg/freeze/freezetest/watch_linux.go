@@ -89,10 +89,27 @@ func (w *Watch) Stopped() (now, ever bool, longest time.Duration) {
 // AwaitStopped waits until the process is stopped (or no longer is), at most for limit.
 func (w *Watch) AwaitStopped(t testing.TB, want bool, limit time.Duration) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if now, _, _ := w.Stopped(); now == want {
-			return
+	reached := poll(limit, func() bool {
+		now, _, _ := w.Stopped()
+		return now == want
+	})
+	if !reached {
+		t.Fatalf("the process did not reach stopped=%v within %s", want, limit)
+	}
+}
+
+// poll asks every millisecond until the answer is yes or the limit is over.
+func poll(limit time.Duration, ask func() bool) bool {
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ask() {
+		select {
+		case <-tick.C:
+		case <-over.C:
+			return ask()
 		}
 	}
-	t.Fatalf("the process did not reach stopped=%v within %s", want, limit)
+	return true
 }
