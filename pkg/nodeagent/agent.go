@@ -150,3 +150,18 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 
 // errLost says that a party's stream ended before it reported what was expected.
 var errLost = errors.New("the agent's report was lost")
+
+// joined puts several errors on one line; nil ones are left out.
+func joined(errs ...error) error {
+	var all error
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case all == nil:
+			all = err
+		default:
+			all = fmt.Errorf("%w; %w", all, err)
+		}
+	}
+	return all
+}

@@ -31,11 +31,7 @@ var errNotHere = errors.New("not here")
 // runtimePID asks the container runtime which process is the container's main one. Without a
 // socket and with none at a known path it returns 0: /proc alone has to tell then. A runtime that is
 // there must answer; its silence is never taken for agreement.
-func runtimePID(ctx context.Context, socket string, t Target) (int, error) {
-	return runtimePIDFrom(ctx, socket, knownSockets(), t)
-}
-
-func runtimePIDFrom(ctx context.Context, socket string, known []string, t Target) (int, error) {
+func runtimePID(ctx context.Context, socket string, known []string, t Target) (int, error) {
 	if socket != "" {
 		pid, err := askRuntime(ctx, strings.TrimPrefix(socket, "unix://"), t)
 		if errors.Is(err, errNotHere) {
@@ -57,7 +53,7 @@ func runtimePIDFrom(ctx context.Context, socket string, known []string, t Target
 		}
 	}
 	if len(asked) > 0 {
-		return 0, fmt.Errorf("%w; name the runtime of this node with --cri-socket", errors.Join(asked...))
+		return 0, fmt.Errorf("%w; name the runtime of this node with --cri-socket", joined(asked...))
 	}
 	return 0, nil
 }
@@ -68,13 +64,8 @@ func askRuntime(ctx context.Context, path string, t Target) (int, error) {
 	defer cancel()
 	// Dialled once by hand, because grpc hides why a socket cannot be opened.
 	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return 0, fmt.Errorf("asking the container runtime at %s: expected root on the node, saw permission denied; nothing was frozen", path)
-	case errors.Is(err, fs.ErrNotExist):
-		return 0, fmt.Errorf("%w: no container runtime at %s: %w", errNotHere, path, err)
-	case err != nil:
-		return 0, fmt.Errorf("%w: no container runtime answers at %s: %w", errNotHere, path, err)
+	if err != nil {
+		return 0, dialProblem(path, err)
 	}
 	_ = probe.Close()
 	conn, err := grpc.NewClient("passthrough:///runtime", grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -98,6 +89,17 @@ func askRuntime(ctx context.Context, path string, t Target) (int, error) {
 		return 0, fmt.Errorf("asking the container runtime at %s: %w", path, err)
 	}
 	return pid, nil
+}
+
+// dialProblem words why a socket cannot be opened. A closed socket is not a missing runtime (P-05).
+func dialProblem(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("asking the container runtime at %s: need root on the node, saw permission denied; nothing was frozen: %w", path, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: no container runtime at %s: %w", errNotHere, path, err)
+	}
+	return fmt.Errorf("%w: no container runtime answers at %s: %w", errNotHere, path, err)
 }
 
 // podUIDLabel is the label in which a CRI container carries its Pod's UID.

@@ -19,8 +19,9 @@ import (
 // localAgent is an Agent whose parties are processes of this machine. They have a session of their
 // own, so neither a closed terminal nor the death of the program that started them ends them.
 type localAgent struct {
-	o    LocalOptions
-	boot string
+	o LocalOptions
+	// sockets are where a container runtime is looked for when none is named.
+	sockets []string
 }
 
 // NewLocal returns an agent that runs on this machine, which must be the target's node, as root.
@@ -39,7 +40,7 @@ func NewLocal(o LocalOptions) (Agent, error) {
 	if o.BootID == "" || boot != o.BootID {
 		return nil, fmt.Errorf("opening the node agent: expected this machine to be node %s (boot id %q), saw boot id %s; run on that node, or leave --agent=local out", o.Node, o.BootID, boot)
 	}
-	return &localAgent{o: o, boot: boot}, nil
+	return &localAgent{o: o, sockets: knownSockets()}, nil
 }
 
 // Mode is ModeLocal.
@@ -54,7 +55,7 @@ func (a *localAgent) Survey(ctx context.Context, t Target) (Surveyed, error) {
 	if t.Node != a.o.Node {
 		return Surveyed{}, fmt.Errorf("surveying: expected a target on node %s, saw one on %s", a.o.Node, t.Node)
 	}
-	pid, err := runtimePID(ctx, a.o.CRISocket, t)
+	pid, err := runtimePID(ctx, a.o.CRISocket, a.sockets, t)
 	if err != nil {
 		return Surveyed{}, fmt.Errorf("surveying node %s: %w", t.Node, err)
 	}
@@ -111,13 +112,13 @@ func (a *localAgent) Freezer(ctx context.Context, p drill.Process, hold time.Dur
 		at.freezer, err = a.start(freeze.Freezer, freezer, r)
 	}
 	if err != nil {
-		return nil, errors.Join(err, at.remove(ctx))
+		return nil, joined(err, at.remove(ctx))
 	}
 	start, cancel := context.WithTimeoutCause(ctx, localStartLimit, fmt.Errorf("not ready within %s", localStartLimit))
 	defer cancel()
 	s, err := newSession(start, a.o.Node, p, hold, at, r)
 	if err != nil {
-		return nil, errors.Join(err, s.Close(ctx))
+		return nil, joined(err, s.Close(ctx))
 	}
 	return s, nil
 }
@@ -182,7 +183,7 @@ func (a *localAgent) start(party freeze.Party, args []string, r *reports) (*loca
 	reader.Go(func() {
 		defer close(p.ended)
 		err := f.read(out)
-		r.ended(party, errors.Join(err, cmd.Wait()))
+		r.ended(party, joined(err, cmd.Wait()))
 	})
 	return p, nil
 }
@@ -233,7 +234,7 @@ func (p *localParties) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
 	defer cancel()
 	p.hangUp()
-	return errors.Join(p.freezer.end(ctx), p.watchdog.end(ctx))
+	return joined(p.freezer.end(ctx), p.watchdog.end(ctx))
 }
 
 func (p *localParties) rescue(ctx context.Context) (Rescued, error) {

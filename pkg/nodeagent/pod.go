@@ -56,7 +56,7 @@ func NewPod(cfg *rest.Config, o PodOptions) (Agent, error) {
 		return nil, errors.New("opening the node agent: expected an image reference, saw none; give one with --agent-image")
 	}
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS, cfg.Timeout = -1, 0
+	cfg.QPS, cfg.RateLimiter, cfg.Timeout = -1, nil, 0
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("opening the node agent: %w", err)
@@ -145,7 +145,7 @@ func (a *podAgent) Freezer(ctx context.Context, p drill.Process, hold time.Durat
 		err = parties.attached(start)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close(ctx))
+		return nil, joined(err, s.Close(ctx))
 	}
 	return s, nil
 }
@@ -156,7 +156,7 @@ func (a *podAgent) ask(ctx context.Context, node string, form podForm, args []st
 	if err != nil {
 		return freeze.Event{}, err
 	}
-	defer func() { err = errors.Join(err, a.remove(ctx, pod)) }()
+	defer func() { err = joined(err, a.remove(ctx, pod)) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, a.o.StartLimit, fmt.Errorf("no answer within %s", a.o.StartLimit))
 	defer cancel()
 	return a.answer(ctx, pod)
@@ -186,7 +186,7 @@ func (a *podAgent) create(ctx context.Context, node string, form podForm, args [
 		return created, nil
 	}
 	if mayExist(err) {
-		err = errors.Join(explainCreate(err), a.remove(ctx, pod))
+		err = joined(explainCreate(err), a.remove(ctx, pod))
 		return nil, err
 	}
 	return nil, explainCreate(err)

@@ -111,7 +111,7 @@ func (a *podAgent) readLog(ctx context.Context, pod *corev1.Pod, container strin
 	if err == nil && ended != nil && to.stray() != "" {
 		return fmt.Errorf("%w (%s)", ended, oneLine(to.stray()))
 	}
-	return errors.Join(err, ended)
+	return joined(err, ended)
 }
 
 // lostLogReads is how often the log of an ended container may fail to be read.
@@ -234,7 +234,7 @@ func removePod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 		return nil
 	}
 	return fmt.Errorf("removing the node agent: expected Pod %s gone, saw it still there; it resumes and ends by itself, `kubectl -n %s delete pod %s` removes it: %w",
-		pod.Name, pod.Namespace, pod.Name, errors.Join(err, refused))
+		pod.Name, pod.Namespace, pod.Name, joined(err, refused))
 }
 
 // remoteAttacher attaches through the API server: a websocket, or SPDY where that is refused.

@@ -2,7 +2,6 @@ package nodeagent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,13 +44,13 @@ func (j *Journal) Rescue(ctx context.Context, open func(Claim) (Agent, error)) (
 		found, err := j.resume(ctx, *e.Claim, open)
 		if err != nil {
 			unknown := &UnknownError{Process: e.Claim.Process, Node: e.Claim.Node, Err: err}
-			return done, errors.Join(unknown, leftover)
+			return done, joined(unknown, leftover)
 		}
 		done.Process = &found
 	}
 	if e.Claim != nil || e.Holder != "" {
 		if err := j.giveBack(ctx, e, &done); err != nil {
-			return done, errors.Join(err, leftover)
+			return done, joined(err, leftover)
 		}
 	}
 	return done, leftover
@@ -120,5 +119,5 @@ func (j *Journal) removePods(ctx context.Context, done *Cleared) error {
 		}
 		done.Pods = append(done.Pods, pod.Name)
 	}
-	return errors.Join(problems...)
+	return joined(problems...)
 }

@@ -222,7 +222,7 @@ func (s *Session) makeSure(ctx context.Context) error {
 	}
 	found, err := s.parties.rescue(ctx)
 	if err != nil {
-		return &UnknownError{Process: s.process, Node: s.node, Err: errors.Join(err, removed)}
+		return &UnknownError{Process: s.process, Node: s.node, Err: joined(err, removed)}
 	}
 	s.reports.sawRunning(found)
 	return nil
@@ -267,5 +267,5 @@ func (s *Session) Close(ctx context.Context) error {
 		s.closed = true
 		s.reports.close()
 	}
-	return errors.Join(sure, removed)
+	return joined(sure, removed)
 }

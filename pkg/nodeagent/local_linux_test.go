@@ -1,0 +1,380 @@
+package nodeagent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"kube-lab.dev/kube-lab/pkg/drill"
+	"kube-lab.dev/kube-lab/pkg/freeze"
+	"kube-lab.dev/kube-lab/pkg/freeze/freezetest"
+)
+
+// roleVariable makes the test binary play the program that is killed in the middle of a freeze.
+const roleVariable = "NODEAGENT_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) != "" {
+		os.Exit(playCLI())
+	}
+	code := m.Run()
+	if built != "" {
+		_ = os.RemoveAll(filepath.Dir(built))
+	}
+	os.Exit(code)
+}
+
+// built is the path of the agent that agentBinary built.
+var built string
+
+// playCLI freezes the process it is told to and then does nothing any more.
+func playCLI() int {
+	if os.Args[1] == "pod" {
+		if err := playClusterCLI(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return 0
+	}
+	var id freeze.Identity
+	if err := json.Unmarshal([]byte(os.Args[2]), &id); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	agent, err := NewLocal(LocalOptions{Node: "node-1", BootID: id.BootID, Binary: os.Args[1]})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	s, err := agent.Freezer(context.Background(), drill.Process(id), freeze.Hold)
+	if err == nil {
+		_, err = s.Freeze(context.Background())
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	local := s.parties.(*localParties) //nolint:forcetypeassert // a test's own program
+	fmt.Println("frozen", local.freezer.cmd.Process.Pid, local.watchdog.cmd.Process.Pid)
+	time.Sleep(time.Minute)
+	return 0
+}
+
+// agentBinary builds the real agent, once for all tests.
+var agentBinary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "nodeagent-test")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, BinaryName(runtime.GOARCH))
+	cmd := exec.Command("go", "build", "-o", path, "kube-lab.dev/kube-lab/cmd/kubectl-kca/agent")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the agent: %w: %s", err, out)
+	}
+	built = path
+	return path, nil
+})
+
+// local is an agent of this machine and a container of its own to work on.
+func local(t *testing.T, o LocalOptions) (Agent, *freezetest.Container) {
+	t.Helper()
+	c := freezetest.Start(t, freezetest.Options{})
+	binary, err := agentBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Node, o.BootID, o.Binary = "node-1", c.Identity.BootID, binary
+	agent, err := NewLocal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent.(*localAgent).sockets = nil //nolint:forcetypeassert // a runtime of this machine knows nothing of the container
+	return agent, c
+}
+
+func targetOf(c *freezetest.Container) Target {
+	return Target{Node: "node-1", NodeBootID: c.Identity.BootID, ContainerID: "containerd://" + c.Identity.ContainerID, PodUID: c.Identity.PodUID}
+}
+
+func TestLocalSurvey(t *testing.T) {
+	agent, c := local(t, LocalOptions{})
+	got, err := agent.Survey(t.Context(), targetOf(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Process != drill.Process(c.Identity) || got.State == "" || len(got.Capabilities) != 16 {
+		t.Errorf("surveyed %+v, want %+v", got, c.Identity)
+	}
+	if freezetest.State(c.Identity.PID) == "T" {
+		t.Error("a survey stopped the process")
+	}
+}
+
+// TestLocalSurveyMustAgreeWithTheRuntime: the runtime's process id and the one in /proc are the same,
+// or nothing is done.
+func TestLocalSurveyMustAgreeWithTheRuntime(t *testing.T) {
+	_, c := local(t, LocalOptions{})
+	for name, tc := range map[string]struct {
+		pid  int
+		text string
+	}{
+		"agree":    {pid: c.Identity.PID},
+		"disagree": {pid: os.Getpid(), text: "comparing with the container runtime"},
+	} {
+		answer := running(c.Identity.ContainerID, fmt.Sprintf(`{"pid":%d}`, tc.pid))
+		answer.Status.Labels[podUIDLabel] = c.Identity.PodUID
+		binary, err := agentBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent, err := NewLocal(LocalOptions{
+			Node: "node-1", BootID: c.Identity.BootID, Binary: binary,
+			CRISocket: serve(t, map[string]*cri.ContainerStatusResponse{c.Identity.ContainerID: answer}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = agent.Survey(t.Context(), targetOf(c))
+		if (err == nil) != (tc.text == "") || (err != nil && !strings.Contains(err.Error(), tc.text)) {
+			t.Errorf("%s: %v, want %q", name, err, tc.text)
+		}
+	}
+}
+
+func TestLocalRefusesAnotherMachine(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, boot := range []string{"", "11111111-2222-3333-4444-555555555555"} {
+		if _, err := NewLocal(LocalOptions{Node: "node-1", BootID: boot, Binary: "/bin/true"}); err == nil || !strings.Contains(err.Error(), "node-1") {
+			t.Errorf("a node with boot id %q: %v, want a refusal", boot, err)
+		}
+	}
+}
+
+func TestLocalFreezeByTimer(t *testing.T) {
+	agent, c := local(t, LocalOptions{})
+	watch := freezetest.NewWatch(t, c.Identity.PID)
+	s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev, err := s.Freeze(t.Context()); err != nil || ev.State != "T" {
+		t.Fatalf("Freeze: %+v, %v", ev, err)
+	}
+	watch.AwaitStopped(t, true, time.Second)
+	got, err := s.Wait(t.Context())
+	if err != nil || got.By != "timer" || got.FrozenMS < 1000 {
+		t.Errorf("Wait: %+v, %v; want resumed by timer after 1000 ms", got, err)
+	}
+	watch.AwaitStopped(t, false, time.Second)
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	assertGone(t, s)
+}
+
+func TestLocalFreezeByCommand(t *testing.T) {
+	agent, c := local(t, LocalOptions{})
+	s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), freeze.Hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Freeze(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Resume(t.Context())
+	if err != nil || got.By != "command" || freezetest.State(c.Identity.PID) == "T" {
+		t.Errorf("Resume: %+v, %v, state %s", got, err, freezetest.State(c.Identity.PID))
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLocalPartyKilled is kill -9 of each party in the frozen window.
+func TestLocalPartyKilled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		victim func(*localParties) *localParty
+		by     string
+	}{
+		"freezer":  {func(p *localParties) *localParty { return p.freezer }, "watchdog"},
+		"watchdog": {func(p *localParties) *localParty { return p.watchdog }, "timer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent, c := local(t, LocalOptions{})
+			s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Freeze(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			at, ok := s.parties.(*localParties)
+			if !ok {
+				t.Fatalf("parties are %T", s.parties)
+			}
+			if err := tc.victim(at).cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Wait(t.Context())
+			if err != nil || got.By != tc.by || freezetest.State(c.Identity.PID) == "T" {
+				t.Errorf("Wait: %+v, %v, state %s; want resumed by %s", got, err, freezetest.State(c.Identity.PID), tc.by)
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestLocalSurvivesTheDeathOfTheProgram: kill -9 of the program in the frozen window is a hang-up
+// (P-15), and nothing of the agent stays behind.
+func TestLocalSurvivesTheDeathOfTheProgram(t *testing.T) {
+	_, c := local(t, LocalOptions{})
+	binary, err := agentBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := json.Marshal(c.Identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], binary, string(id))
+	cmd.Env = append(os.Environ(), roleVariable+"=cli")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var freezer, watchdog int
+	if _, err := fmt.Sscanf(said, "frozen %d %d", &freezer, &watchdog); err != nil {
+		t.Fatalf("the program said %q", said)
+	}
+	watch := freezetest.NewWatch(t, c.Identity.PID)
+	watch.AwaitStopped(t, true, time.Second)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	watch.AwaitStopped(t, false, 5*time.Second)
+	awaitGone(t, freezer)
+	// The watchdog stays until its lifetime is over, since nobody tells it; here it is told.
+	if err := syscall.Kill(watchdog, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, watchdog)
+}
+
+func TestLocalCloseAfterCtrlC(t *testing.T) {
+	agent, c := local(t, LocalOptions{})
+	ctx, interrupt := context.WithCancel(t.Context())
+	s, err := agent.Freezer(ctx, drill.Process(c.Identity), freeze.Hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Freeze(ctx); err != nil {
+		t.Fatal(err)
+	}
+	interrupt()
+	if _, err := s.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait: %v", err)
+	}
+	if err := s.Close(ctx); err != nil || !s.SeenRunning() || freezetest.State(c.Identity.PID) == "T" {
+		t.Errorf("Close: %v, running %v, state %s", err, s.SeenRunning(), freezetest.State(c.Identity.PID))
+	}
+	assertGone(t, s)
+}
+
+func TestLocalRescue(t *testing.T) {
+	agent, c := local(t, LocalOptions{})
+	claim := Claim{Process: drill.Process(c.Identity), Node: "node-1", Mode: ModeLocal}
+	if seen, err := agent.SeenRunning(t.Context(), claim); err != nil || !seen {
+		t.Errorf("SeenRunning of a running process: %v, %v", seen, err)
+	}
+	c.Signal(t, syscall.SIGSTOP)
+	freezetest.NewWatch(t, c.Identity.PID).AwaitStopped(t, true, time.Second)
+	if seen, err := agent.SeenRunning(t.Context(), claim); err != nil || seen {
+		t.Errorf("SeenRunning of a stopped process: %v, %v", seen, err)
+	}
+	for _, want := range []freeze.Kind{freeze.Resumed, freeze.NotStopped} {
+		if got, err := agent.Rescue(t.Context(), claim); err != nil || got.Outcome != want {
+			t.Errorf("Rescue: %+v, %v; want %s", got, err, want)
+		}
+	}
+	c.Kill()
+	if got, err := agent.Rescue(t.Context(), claim); err != nil || got.Outcome != freeze.Gone {
+		t.Errorf("Rescue of a process that ended: %+v, %v; want gone", got, err)
+	}
+	claim.Node = "node-2"
+	if _, err := agent.Rescue(t.Context(), claim); err == nil {
+		t.Error("Rescue of a process on another node: no error")
+	}
+}
+
+func TestFindBinaryFollowsLinks(t *testing.T) {
+	dir, bin := t.TempDir(), t.TempDir()
+	real := filepath.Join(dir, "kubectl-kca")
+	agent := filepath.Join(dir, BinaryName("amd64"))
+	for _, path := range []string{real, agent} {
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(bin, "kubectl-kca") // as krew installs it
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := findBinary("", link, "amd64"); err != nil || got != agent {
+		t.Errorf("found %q, %v; want %q", got, err, agent)
+	}
+	if _, err := findBinary("", link, "arm64"); err == nil || !strings.Contains(err.Error(), "--agent-binary") {
+		t.Errorf("no binary for this machine: %v", err)
+	}
+	if got, err := findBinary(real, "", "amd64"); err != nil || got != real {
+		t.Errorf("a binary that was named: %q, %v", got, err)
+	}
+	if _, err := findBinary(dir, "", "amd64"); err == nil {
+		t.Error("a folder as the binary: no error")
+	}
+}
+
+func assertGone(t *testing.T, s *Session) {
+	t.Helper()
+	at, ok := s.parties.(*localParties)
+	if !ok {
+		t.Fatalf("parties are %T", s.parties)
+	}
+	awaitGone(t, at.freezer.cmd.Process.Pid)
+	awaitGone(t, at.watchdog.cmd.Process.Pid)
+}
+
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if state := freezetest.State(pid); state == "" || state == "Z" {
+			return
+		}
+	}
+	t.Errorf("process %d is still there", pid)
+}
