@@ -22,6 +22,7 @@ context=$(kubectl config current-context)
 mkdir -p "$KUBE_LAB_HOME"
 
 chapter "The node agent's image"
+rm -f "$root/build/demo/agent.tar" # of an earlier demo: agent-image overwrites nothing
 type_ "kubectl kca agent-image -o $root/build/demo/agent.tar"
 type_ "go -C test/cluster run . load $root/build/demo/agent.tar"
 
