@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // quietFor is how long a running step may say nothing; a watcher takes a
@@ -48,8 +50,12 @@ func (p *Progress) run(name string, do func(Note) error) error {
 		defer latest.Unlock()
 		latest.text = fmt.Sprintf(format, args...)
 	}
+	var work errgroup.Group
 	ended := make(chan error, 1)
-	go func() { ended <- do(note) }()
+	work.Go(func() error {
+		ended <- do(note)
+		return nil
+	})
 	tick := time.NewTicker(p.quiet)
 	defer tick.Stop()
 	for {
