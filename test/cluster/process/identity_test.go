@@ -1,9 +1,12 @@
 package process
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -92,5 +95,59 @@ func TestStopLeavesAReusedNumberAlone(t *testing.T) {
 	}
 	if id.Alive() {
 		t.Error("still alive after Stop")
+	}
+}
+
+func TestStartAndFindByMark(t *testing.T) {
+	dir := t.TempDir()
+	f := Folder{Pids: dir, Logs: dir, Mark: "KUBE_LAB_TEST_MARK=" + dir}
+	t.Setenv("HTTPS_PROXY", "http://proxy.invalid")
+	// The shell starts a child, as containerd starts shims.
+	spec := Spec{Name: "parent", Args: []string{"sh", "-c", "env; echo last words; sleep 60 & wait"}}
+	if err := f.Start(spec); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Stop(context.Background(), "parent", 0) })
+	id, ok := f.Running("parent")
+	if !ok {
+		t.Fatal("started and does not run")
+	}
+	if err := f.Start(spec); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := f.Running("parent"); again != id {
+		t.Errorf("the second start made another process: %v and %v", id, again)
+	}
+	var marked []Identity
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if log, err := os.ReadFile(f.LogFile("parent")); err != nil || !strings.Contains(string(log), "last words") {
+			continue
+		}
+		var err error
+		if marked, err = f.Marked(); err != nil {
+			t.Fatal(err)
+		}
+		if len(marked) == 2 {
+			break
+		}
+	}
+	if len(marked) != 2 {
+		t.Fatalf("marked processes: got %v, want the shell and its child", marked)
+	}
+	if err := f.Stop(t.Context(), "parent", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := StopAll(t.Context(), marked, 0); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := f.Marked(); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	text := f.WithLog("parent", errors.New("broken")).Error()
+	if !strings.Contains(text, f.LogFile("parent")) || !strings.Contains(text, "last words") {
+		t.Errorf("an error must name the log and show its end:\n%s", text)
+	}
+	if strings.Contains(text, "proxy.invalid") {
+		t.Error("a proxy setting of ours reached the program")
 	}
 }

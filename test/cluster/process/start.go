@@ -60,7 +60,9 @@ func (f Folder) Start(spec Spec) error {
 		args = append([]string{"nsenter", "--net=" + spec.Netns, "--"}, args...)
 	}
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append(append(os.Environ(), f.Mark), spec.Env...)
+	// Nothing else of our environment: a proxy setting would send the API
+	// server's calls of webhooks elsewhere.
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", f.Mark}, spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = "/"
 	cmd.ExtraFiles = spec.Files
