@@ -56,15 +56,12 @@ func (p *Prober) send(ctx context.Context, r Request, body []byte, encoding erro
 		s.Message = answer.ClientErr
 	}
 	s.Class, s.Hook = drill.Classify(answer, p.expected), drill.HookNamed(s.Message)
-	if answer.ClientErr != "" {
-		s.Hook = ""
-	}
 	return s
 }
 
 // read turns a result into an answer and copies it to the sample. It looks at the bytes of the
 // answer itself: for an answer that is no Status, such as a proxy's page, client-go makes up a
-// Status of its own, which must not pass for the API server's.
+// Status of its own, which must not pass for the API server's. The sample's code stays null then.
 func read(result rest.Result, r Request, s *drill.Sample) drill.Answer {
 	var code int
 	result.StatusCode(&code)
@@ -75,20 +72,19 @@ func read(result rest.Result, r Request, s *drill.Sample) drill.Answer {
 		}
 		return drill.Answer{ClientErr: err.Error()}
 	}
-	s.HTTPCode = &code
 	if code == http.StatusCreated {
 		uid, err := createdUID(raw, r)
 		if err != nil {
-			return drill.Answer{ClientErr: err.Error(), Code: code}
+			return drill.Answer{ClientErr: err.Error()}
 		}
-		s.UID = uid
+		s.HTTPCode, s.UID = &code, uid
 		return drill.Answer{Allowed: true, Code: code}
 	}
 	status, ok := statusOf(raw)
 	if !ok {
-		return drill.Answer{ClientErr: fmt.Sprintf("expected a Status or a Pod from the API server, saw HTTP %d with %s", code, excerpt(raw)), Code: code}
+		return drill.Answer{ClientErr: fmt.Sprintf("expected a Status or a Pod from the API server, saw HTTP %d with %s", code, excerpt(raw))}
 	}
-	s.Reason, s.Message = string(status.Reason), status.Message
+	s.HTTPCode, s.Reason, s.Message = &code, string(status.Reason), status.Message
 	return drill.Answer{HasStatus: true, Code: code, Reason: s.Reason, Message: s.Message}
 }
 
