@@ -30,6 +30,16 @@ func (f *findings) that(ok bool, name, expected, seen string) {
 	f.add(verdict.If(ok, name, expected, orNothing(seen), f.hint))
 }
 
+// unless adds a check about something that must not be there: wrong is what is seen when it is, and
+// a check that passes has seen what was expected.
+func (f *findings) unless(isWrong bool, name, expected, wrong string) {
+	if isWrong {
+		f.that(false, name, expected, wrong)
+		return
+	}
+	f.that(true, name, expected, expected)
+}
+
 // same adds a check that passes when seen is what was wanted, and something was wanted.
 func (f *findings) same(name, want, seen string) {
 	if want == "" {

@@ -240,7 +240,7 @@ func (g *grader) raw() {
 	name, recorded := RawFile(g.step), g.records[g.step].RawSHA256
 	file := g.m.Files[name]
 	if recorded == "" && mayBeWithoutRaw(g.step) {
-		g.that(file.missing(), name, "none, as the evidence says", "a file that the evidence does not know")
+		g.unless(!file.missing(), name, "none, as the evidence says", "a file that the evidence does not know")
 		return
 	}
 	g.that(isDigest(recorded), "raw digest", "a SHA-256", recorded)

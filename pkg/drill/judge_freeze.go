@@ -53,7 +53,7 @@ func JudgeAct5(l Lab, five Act5Facts, two Act2Facts, three Act3Facts, four Act4F
 	f.freeze(w)
 	f.that(w.freeze.FrozenMS >= timerMinMS && w.freeze.FrozenMS <= timerMaxMS, "freeze: length", fmt.Sprintf("%d to %d ms", timerMinMS, timerMaxMS), fmt.Sprintf("%d ms", w.freeze.FrozenMS))
 	f.same("freeze: resumed by", resumedByTimer, w.freeze.ResumedBy)
-	f.that(w.freeze.ResumeAskedUS == nil, "freeze: resume asked", "never", "it was asked for")
+	f.unless(w.freeze.ResumeAskedUS != nil, "freeze: resume asked", "never", "it was asked for")
 	f.window(w, CallTimeout, StoredNo)
 	f.recovery(w)
 	f.uniqueNames(samplesOf(two, three), w.during.samples(), w.after.All)

@@ -89,7 +89,7 @@ func JudgeAct4(l Lab, four Act4Facts, one Act1Facts, two Act2Facts) []verdict.Ch
 		digest = four.Plan.EvidenceSHA256
 	}
 	f.fold("plan", "as the act asks", l.Action, planChecks(l, four.Plan, one.VM.NodeUID, one.Inspection.Deployment.UID, digest))
-	f.that(!four.SignalSent, "signal", "none sent", "one was sent")
+	f.unless(four.SignalSent, "signal", "none sent", "one was sent")
 	f.that(four.Mode == modePod || four.Mode == modeLocal, "mode", modePod+" or "+modeLocal, four.Mode)
 	f.that(surveyCapabilities(four), "capabilities", "none, so that no signal was possible", four.Capabilities)
 	f.that(runs(four.TargetState), "target state", "running (R, S or D)", four.TargetState)

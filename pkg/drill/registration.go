@@ -42,7 +42,7 @@ func CheckRegistration(l Lab, r Registration, failurePolicy string) []verdict.Ch
 	f.same("failure policy", failurePolicy, r.FailurePolicy)
 	f.hint = "The policy's own values did not reach the webhook entry: look for settings of Kyverno that override them." // K-11
 	f.that(r.TimeoutSeconds == HookTimeoutSeconds, "timeout", fmt.Sprintf("%d s", HookTimeoutSeconds), fmt.Sprintf("%d s", r.TimeoutSeconds))
-	f.that(slices.ContainsFunc(r.Rules, coversPods), "rule", "one for CREATE pods", fmt.Sprintf("%d rules, none for it", len(r.Rules)))
+	f.unless(!slices.ContainsFunc(r.Rules, coversPods), "rule", "one for CREATE pods", fmt.Sprintf("%d rules, none for it", len(r.Rules)))
 	f.that(r.SelectsTarget, "selector", "selects "+l.Target, selects(r.SelectsTarget))
 	f.that(!r.SelectsControl, "selector and control", "leaves out "+l.Control, selects(r.SelectsControl))
 	f.that(!r.SelectsHelper, "selector and helper", "leaves out "+HelperNamespace, selects(r.SelectsHelper))
