@@ -21,11 +21,14 @@ const (
 
 // Agent says what differs between one node agent's Pod and another.
 type Agent struct {
-	Name        string
-	Namespace   string
-	Lab         string // the lab's name, for the label
-	Node        string // the node whose process is meant
-	Image       string
+	Name      string
+	Namespace string
+	Lab       string // the lab's name, for the label
+	Node      string // the node whose process is meant
+	Image     string
+	// NeverPull is for an image that no registry has: its absence shows at once instead of after
+	// the time limits of a registry that cannot be reached.
+	NeverPull   bool
 	PullSecrets []string
 	// Owner is the freeze journal: with it goes every Pod a crashed run left.
 	Owner metav1.OwnerReference
@@ -77,6 +80,9 @@ func agentPod(a Agent, role string, add []corev1.Capability, container string, a
 	}
 	c := &pod.Spec.Containers[0]
 	c.Name, c.Image, c.Args = container, a.Image, args
+	if a.NeverPull {
+		c.ImagePullPolicy = corev1.PullNever
+	}
 	c.SecurityContext.Capabilities.Add = add
 	return pod, nil
 }

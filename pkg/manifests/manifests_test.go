@@ -114,3 +114,19 @@ func TestLearnerRights(t *testing.T) {
 		t.Errorf("the file itself: %d bytes, %v", len(text), err)
 	}
 }
+
+func TestNeverPull(t *testing.T) {
+	for never, want := range map[bool]corev1.PullPolicy{false: corev1.PullIfNotPresent, true: corev1.PullNever} {
+		a := agent()
+		a.NeverPull = never
+		pod, err := FreezePod(a, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range pod.Spec.Containers {
+			if c.ImagePullPolicy != want {
+				t.Errorf("NeverPull %v: container %s has policy %s, want %s", never, c.Name, c.ImagePullPolicy, want)
+			}
+		}
+	}
+}

@@ -18,6 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// testImage is the image reference of these tests.
+const testImage = "kube-lab.dev/kubectl-kca-agent:dev"
+
 // apiServer is the part of an API server and its kubelet that the Pod agent talks to, so that real
 // requests and real log streams are tested. Pods start at once and write what the test tells them.
 type apiServer struct {
@@ -63,7 +66,7 @@ func newAPIServer(t *testing.T) *apiServer {
 func (a *apiServer) agent(with attacher) *podAgent {
 	a.t.Helper()
 	opened, err := NewPod(&rest.Config{Host: a.server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
-		PodOptions{Node: "node-1", Lab: "freeze", Image: DevImage, StartLimit: 10 * time.Second})
+		PodOptions{Node: "node-1", Lab: "freeze", Image: testImage, StartLimit: 10 * time.Second})
 	if err != nil {
 		a.t.Fatal(err)
 	}

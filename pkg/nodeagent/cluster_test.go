@@ -64,7 +64,7 @@ func e2eImage() string {
 	if image := os.Getenv(imageVariable); image != "" {
 		return image
 	}
-	return DevImage
+	return testImage
 }
 
 func newBed(t *testing.T) *bed {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,10 @@ type PodOptions struct {
 }
 
 const defaultStartLimit = 60 * time.Second
+
+// unpublished is how the reference of an image begins that was not stamped by a release. No registry
+// serves it; it is loaded into the node.
+const unpublished = "kube-lab.dev/"
 
 // attacher connects a container's standard input and output until one of them ends.
 type attacher interface {
@@ -173,7 +178,7 @@ func (a *podAgent) create(ctx context.Context, node string, form podForm, args [
 	}
 	pod, err := form(manifests.Agent{
 		Namespace: manifests.HelperNamespace, Lab: a.o.Lab, Node: node, Image: a.o.Image,
-		PullSecrets: a.o.PullSecrets, Owner: owner,
+		PullSecrets: a.o.PullSecrets, NeverPull: strings.HasPrefix(a.o.Image, unpublished), Owner: owner,
 	}, args)
 	if err != nil {
 		return nil, err

@@ -79,7 +79,9 @@ func imageOf(pod *corev1.Pod, container string) string {
 // startProgress words how far a Pod has come, for the message of a time-out.
 func startProgress(pod *corev1.Pod) string {
 	for _, c := range pod.Status.ContainerStatuses {
-		if w := c.State.Waiting; w != nil && w.Reason != "" {
+		if w := c.State.Waiting; w != nil && w.Reason == "ContainerCreating" {
+			return fmt.Sprintf("container %s is still being created; is node %s busy, or slow to pull image %s?", c.Name, pod.Spec.NodeName, imageOf(pod, c.Name))
+		} else if w != nil && w.Reason != "" {
 			return fmt.Sprintf("container %s is waiting: %s %s", c.Name, w.Reason, oneLine(w.Message))
 		}
 	}

@@ -162,13 +162,13 @@ func (a *podAgent) answer(ctx context.Context, pod *corev1.Pod) (freeze.Event, e
 	defer streams.Wait()
 	defer stop()
 	event := func() *freeze.Event { return look(r, func() *freeze.Event { return got }) }
-	if err := r.until(ctx, func() bool { return event() != nil || r.broken() != nil }); err != nil {
+	if err := r.until(ctx, func() bool { return event() != nil || r.freezerGone() }); err != nil {
 		return freeze.Event{}, fmt.Errorf("%w (%s)", err, r.lastProgress())
 	}
 	if ev := event(); ev != nil {
 		return *ev, nil
 	}
-	return freeze.Event{}, r.broken()
+	return freeze.Event{}, r.lost()
 }
 
 // attached waits until the command channel stands.

@@ -181,6 +181,16 @@ func (r *reports) broken() error {
 	})
 }
 
+// lost is why the only party of a Pod will say nothing more.
+func (r *reports) lost() error {
+	return look(r, func() error {
+		if r.fault != nil {
+			return r.fault
+		}
+		return orLost(r.freezer.why)
+	})
+}
+
 func orLost(err error) error {
 	if err == nil {
 		return errLost

@@ -95,7 +95,8 @@ func (j *Journal) giveBack(ctx context.Context, e Entry, done *Cleared) error {
 	return nil
 }
 
-// removePods removes the helper Pods of every lab, except a rescue that is still at work.
+// removePods removes the helper Pods of every lab, except a survey or rescue that is still at work:
+// those hold nothing and end by themselves.
 func (j *Journal) removePods(ctx context.Context, done *Cleared) error {
 	pods, err := j.client.CoreV1().Pods(manifests.HelperNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: manifests.ManagedByLabel + "=" + manifests.ManagedBy + "," + manifests.RoleLabel,
@@ -107,7 +108,7 @@ func (j *Journal) removePods(ctx context.Context, done *Cleared) error {
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if pod.Labels[manifests.RoleLabel] == manifests.RoleRescue && !over {
+		if pod.Labels[manifests.RoleLabel] != manifests.RoleFreeze && !over {
 			continue
 		}
 		c, cancel := context.WithTimeout(ctx, removeLimit)

@@ -70,6 +70,7 @@ func TestRescue(t *testing.T) {
 			objects: []runtime.Object{
 				nodeWithBoot(boot), helperPod("kca-freeze-a", manifests.RoleFreeze, corev1.PodRunning), helperPod("kca-survey-b", manifests.RoleSurvey, corev1.PodSucceeded),
 				helperPod("kca-rescue-c", manifests.RoleRescue, corev1.PodFailed), helperPod("kca-rescue-d", manifests.RoleRescue, corev1.PodRunning),
+				helperPod("kca-survey-e", manifests.RoleSurvey, corev1.PodPending),
 			},
 			held: true, agent: rescueAgent{found: Rescued{Outcome: freeze.NotStopped, State: "S"}}, want: freeze.NotStopped, calls: 1,
 			pods: []string{"kca-freeze-a", "kca-rescue-c", "kca-survey-b"},
