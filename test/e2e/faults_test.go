@@ -240,7 +240,7 @@ func TestPolicyMissing(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	l.eventually(30*time.Second, "registration gone", func() bool {
-		return strings.Contains(l.act(2, 5, "").stderr, "regist")
+		return strings.Contains(l.act(2, 5, "").stderr, "expected an entry")
 	})
 	if l.has("evidence/05.raw.jsonl") {
 		t.Error("an act that was refused before any change left a raw file")

@@ -24,7 +24,7 @@ func (l *lab) unsafeToFreeze() {
 	l.act(2, 4, "one ready")
 	l.scaleKyverno(1)
 	l.scaleKyverno(0)
-	l.act(2, 4, "regist")
+	l.act(2, 4, "")
 	l.scaleKyverno(1)
 	l.eventually(2*time.Minute, "registration back after scaling up", func() bool {
 		hooks, err := l.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})

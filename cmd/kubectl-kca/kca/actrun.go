@@ -99,7 +99,7 @@ func (r *actRun) uncertain(err error) error {
 // not prove the act are never written as evidence.
 func (r *actRun) finish(facts any, checks []verdict.Check) error {
 	if outcome := verdict.Fold(checks); outcome != verdict.Pass {
-		return errors.Join(r.note("judged", checks), r.syncRaw(), firstProblem(checks))
+		return both(firstProblem(checks), errors.Join(r.note("judged", checks), r.syncRaw()))
 	}
 	body, err := strictjson.Marshal(facts)
 	if err != nil {
@@ -129,10 +129,7 @@ func (r *actRun) finish(facts any, checks []verdict.Check) error {
 	if err != nil {
 		return fmt.Errorf("encoding the evidence of act %d: %w", r.act, err)
 	}
-	if err := r.store.Create(evidence.EvidenceName(r.act), data); err != nil {
-		return fmt.Errorf("writing %s: %w", evidence.EvidenceName(r.act), err)
-	}
-	return nil
+	return r.store.Create(evidence.EvidenceName(r.act), data)
 }
 
 func (r *actRun) syncRaw() error {
@@ -140,6 +137,18 @@ func (r *actRun) syncRaw() error {
 		return nil
 	}
 	return r.raw.Sync()
+}
+
+// both keeps two errors in one line; either may be nil.
+func both(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	default:
+		return fmt.Errorf("%w; %w", a, b)
+	}
 }
 
 // firstProblem words the checks that did not pass as one error.
