@@ -40,7 +40,6 @@ var rules = map[string]rule{
 	"manifests":  {noReach: commandLine},
 	"agentimage": {noDirect: []string{"os", "net/http"}, noReach: join(commandLine, kubeClient)},
 	"freeze":     {noReach: join(commandLine, kubeClient, criClient)},
-	"agentimage": {noReach: join(commandLine, kubeClient)},
 
 	// rules: pure functions
 	"drill": {
