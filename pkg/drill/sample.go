@@ -2,7 +2,6 @@ package drill
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 )
 
@@ -81,7 +80,7 @@ func answerOf(s Sample) Answer {
 		return a
 	}
 	a.Code = *s.HTTPCode
-	a.Allowed = a.Code >= http.StatusOK && a.Code < http.StatusMultipleChoices
+	a.Allowed = a.Code >= statusOK && a.Code < statusMultipleChoices
 	a.HasStatus = !a.Allowed
 	return a
 }
@@ -106,8 +105,8 @@ func requestFaults(s Sample, w wanted) []string {
 	fault(s.LatencyUS < took-1000 || s.LatencyUS > took+1000, "latency is %d µs and not the %d between sent and answered", s.LatencyUS, took)
 	if s.HTTPCode != nil {
 		code := *s.HTTPCode
-		fault(code < http.StatusOK || code > 599, "HTTP code is %d", code)
-		fault(code < http.StatusMultipleChoices && s.Reason+s.Message != "", "it was allowed with the message %q", s.Message)
+		fault(code < statusOK || code > 599, "HTTP code is %d", code)
+		fault(code < statusMultipleChoices && s.Reason+s.Message != "", "it was allowed with the message %q", s.Message)
 	}
 	fault(s.Hook != HookNamed(s.Message), "hook is %q and not the one of the message", s.Hook)
 	return faults

@@ -160,7 +160,9 @@ func (r *Reader) WaitRunning(ctx context.Context, namespace, name, uid string, l
 			return false, err
 		}
 		if err != nil {
-			seen = err.Error()
+			if ctx.Err() == nil {
+				seen = err.Error()
+			}
 			return false, nil //nolint:nilerr // the API server may be restarting; the error is shown when the time is over
 		}
 		if string(pod.UID) != uid {

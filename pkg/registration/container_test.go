@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -104,6 +105,21 @@ func TestWaitRunningSaysWhatItWaitedFor(t *testing.T) {
 				t.Errorf("saw %v", err)
 			}
 		})
+	}
+	// The last look may be cut off by the limit; what was seen before it counts.
+	p := pod("p", "uid")
+	image(p)
+	client := fake.NewSimpleClientset(p)
+	var asked atomic.Int32
+	client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if asked.Add(1) == 1 {
+			return false, nil, nil
+		}
+		time.Sleep(300 * time.Millisecond)
+		return true, nil, context.DeadlineExceeded
+	})
+	if _, err := New(client).WaitRunning(t.Context(), "kyverno", "p", "uid", 400*time.Millisecond, clock); err == nil || !strings.Contains(err.Error(), "ErrImagePull") {
+		t.Errorf("cut off: saw %v", err)
 	}
 	if _, err := New(fake.NewSimpleClientset()).WaitRunning(t.Context(), "kyverno", "p", "uid", time.Minute, clock); !apierrors.IsNotFound(err) {
 		t.Errorf("gone: saw %v", err)

@@ -2,7 +2,6 @@ package kca
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -95,7 +94,7 @@ func (o *actOptions) run(ctx context.Context, act int) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer func() { err = both(err, release()) }()
 
 	r := &actRun{o: o, act: act, lab: lab, store: store, started: o.now(),
 		inputs: map[string]string{}, digests: map[int]string{}, records: map[int]drill.Record{}}

@@ -16,7 +16,7 @@ func (r *actRun) freezeUnderFail(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	defer func() { err = both(err, w.close(ctx)) }()
 	if err := w.arm(ctx); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (r *actRun) freezeUnderIgnore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	defer func() { err = both(err, w.close(ctx)) }()
 	if err := w.arm(ctx); err != nil {
 		return err
 	}

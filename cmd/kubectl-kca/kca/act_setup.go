@@ -207,7 +207,7 @@ func (r *actRun) baseline(ctx context.Context) error {
 	if facts.Good.Stored.State != drill.StoredYes {
 		return fmt.Errorf("good request %s: expected it stored, saw %s (%s)", facts.Good.Name, facts.Good.Class, orNothing(facts.Good.Message))
 	}
-	facts.Existing, err = r.prober.WaitRunning(ctx, r.lab.Target, facts.Good.Name, facts.Good.Stored.UID, runningLimit)
+	facts.Existing, err = r.env.reader.WaitRunning(ctx, r.lab.Target, facts.Good.Name, facts.Good.Stored.UID, runningLimit, r.clock)
 	if err != nil {
 		return err
 	}

@@ -207,6 +207,7 @@ func (w *window) wasResumed(ctx context.Context, resumed nodeagent.Resumed) erro
 	for _, s := range resumed.States {
 		w.freeze.States = append(w.freeze.States, drill.StateSample{AtUS: w.freeze.AskedUS + s.SinceStopUS, State: s.State})
 	}
+	w.freeze.States = append(w.freeze.States, drill.StateSample{AtUS: w.freeze.ResumedSeenUS, State: resumed.Event.State})
 	w.live.resumed(resumed.By, resumed.FrozenMS)
 	for _, s := range []*drill.Sample{&w.during.Good, &w.during.Bad, &w.during.Control} {
 		s.Stored = w.r.prober.Stored(ctx, *s)

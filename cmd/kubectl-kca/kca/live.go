@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/kubectl/pkg/util/term"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"kube-lab.dev/kube-lab/pkg/drill"
 	"kube-lab.dev/kube-lab/pkg/report"
@@ -25,7 +25,7 @@ func (o *actOptions) say(format string, args ...any) {
 	fmt.Fprintf(o.streams.ErrOut, "%s %s\n", o.now().UTC().Format("15:04:05.000"), line)
 }
 
-func onTerminal(w io.Writer) bool { return term.TTY{Out: w}.IsTerminalOut() }
+func onTerminal(w io.Writer) bool { return printers.IsTerminal(w) }
 
 // pause waits with a visible countdown: one moving line on a terminal, a line every 10 s elsewhere.
 func (o *actOptions) pause(ctx context.Context, d time.Duration, why string) error {

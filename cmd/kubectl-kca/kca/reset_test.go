@@ -1,0 +1,98 @@
+package kca
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func initialised(t *testing.T) (*apiServer, *learner) {
+	t.Helper()
+	s := newAPIServer(t)
+	l := newLearner(t, s)
+	l.run("init", "--confirm", "lab").want(0)
+	s.wrote()
+	return s, l
+}
+
+func (l *learner) putFile(name, content string) {
+	l.t.Helper()
+	path := l.labFile(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (s *apiServer) putPolicy(lab, uid string) {
+	s.change(func(o map[string]map[string]any) {
+		o[policy] = map[string]any{"apiVersion": "policies.kyverno.io/v1", "kind": "ValidatingPolicy", "metadata": map[string]any{
+			"name": "kca-webhook-label", "uid": uid, "labels": map[string]any{"kube-lab.dev/lab": lab, "app.kubernetes.io/managed-by": "kube-lab"},
+		}}
+	})
+}
+
+func TestResetRemovesTheLabAndKeepsItsFiles(t *testing.T) {
+	s, l := initialised(t)
+	s.putPolicy("freeze", "p1")
+	l.putFile("evidence/02.raw.jsonl", `{"kind":"create-policy","data":{}}`+"\n"+`{"kind":"policy","data":{"metadata":{"uid":"p1"}}}`+"\n")
+	l.run("reset").want(0, "removed validatingpolicy kca-webhook-label", "removed namespace kca-webhook-target", "removed namespace kca-webhook-control", "kept in ")
+	wantWrites(t, s, "DELETE "+policy, "DELETE "+target, "DELETE "+control)
+	if !s.has(helpers) {
+		t.Error("the helper namespace, which keeps the freeze journal, is gone")
+	}
+	kept, err := filepath.Glob(filepath.Join(l.home, "archive", "*-kca-webhook", "evidence", "02.raw.jsonl"))
+	if err != nil || len(kept) != 1 {
+		t.Errorf("archived raw files %q, want one", kept)
+	}
+	l.run("reset").want(0, "nothing to reset")
+	l.run("init", "--confirm", "lab").want(0)
+}
+
+// Only what the lab made is deleted: label and UID have to agree.
+func TestResetLeavesWhatIsNotItsOwn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit  func(s *apiServer, l *learner)
+		told  string
+		stays string
+	}{
+		"a namespace with another UID": {func(s *apiServer, _ *learner) {
+			s.change(func(o map[string]map[string]any) { o[target]["metadata"].(map[string]any)["uid"] = "newer" })
+		}, "left namespace kca-webhook-target alone: its UID is newer, init recorded uid-1", target},
+		"a namespace without the label": {func(s *apiServer, _ *learner) {
+			s.change(func(o map[string]map[string]any) { delete(o[control]["metadata"].(map[string]any), "labels") })
+		}, "left namespace kca-webhook-control alone: it does not carry the lab's labels", control},
+		"a policy nobody asked for": {func(s *apiServer, _ *learner) { s.putPolicy("freeze", "p1") },
+			"no evidence says that this lab created it; `kubectl delete", policy},
+		"a policy with another UID": {func(s *apiServer, l *learner) {
+			s.putPolicy("freeze", "p2")
+			l.putFile("evidence/02.raw.jsonl", `{"kind":"policy","data":{"metadata":{"uid":"p1"}}}`+"\n")
+		}, "its UID is p2, this lab created p1", policy},
+		"a policy without the label": {func(s *apiServer, l *learner) {
+			s.putPolicy("", "p1")
+			l.putFile("evidence/02.raw.jsonl", `{"kind":"policy","data":{"metadata":{"uid":"p1"}}}`+"\n")
+		}, "it does not carry the lab's label", policy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, l := initialised(t)
+			tt.edit(s, l)
+			l.run("reset").want(0, tt.told, "kept in ")
+			if !s.has(tt.stays) {
+				t.Errorf("%s was deleted", tt.stays)
+			}
+		})
+	}
+}
+
+// Act 2 was killed between its request and the answer: the label says whose policy it is.
+func TestResetRemovesAPolicyWhoseAnswerWasLost(t *testing.T) {
+	s, l := initialised(t)
+	s.putPolicy("freeze", "p1")
+	l.putFile("evidence/02.raw.jsonl", `{"kind":"create-policy","data":{}}`+"\n"+`{"kind":"pol`)
+	l.run("reset").want(0, "removed validatingpolicy")
+	if s.has(policy) {
+		t.Error("the policy stayed")
+	}
+}
