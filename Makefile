@@ -20,7 +20,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
 
 STEP := hack/step.sh
-RELEASE := go run ./hack/release
+RELEASE := go run -buildvcs=false ./hack/release
 STAMP := -version '$(VERSION)' -commit '$(COMMIT)' -date '$(DATE)'
 
 ##@ Start here

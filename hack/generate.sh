@@ -4,7 +4,7 @@
 set -euo pipefail
 out=$(cd "${1:?below which folder?}" && pwd)
 cd "$(dirname "$0")/.."
-go run ./hack/release krew-template -o "$out/.krew.yaml"
+go run -buildvcs=false ./hack/release krew-template -o "$out/.krew.yaml"
 rm -rf "$out/docs/reference"
 mkdir -p "$out/docs/reference"
-go run ./hack/docgen -o "$out/docs/reference"
+go run -buildvcs=false ./hack/docgen -o "$out/docs/reference"
