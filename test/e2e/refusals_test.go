@@ -4,8 +4,11 @@ package e2e
 
 import (
 	"context"
+	"slices"
+	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,36 +19,45 @@ import (
 // is exit 2, leaves no helper Pod, and the lab goes on afterwards.
 func (l *lab) unsafeToFreeze() {
 	l.t.Helper()
-	l.act(2, 4, "agent-image", "--agent-image", "registry.example/absent:none")
+	l.act(2, 4, "agent-image", "--agent-image", "127.0.0.1:1/absent:none")
 	l.refusedByPodSecurity()
 	l.act(2, 4, "forbidden", "--as", "system:serviceaccount:default:default")
 	l.notAllowedToMakePods()
 	l.scaleKyverno(2)
 	l.act(2, 4, "one ready")
 	l.scaleKyverno(1)
-	l.scaleKyverno(0)
-	l.act(2, 4, "")
-	l.scaleKyverno(1)
-	l.eventually(2*time.Minute, "registration back after scaling up", func() bool {
-		hooks, err := l.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
-		if err != nil {
-			return false
-		}
-		for _, h := range hooks.Webhooks {
-			if h.Name == "vpol.validate.kyverno.svc-fail-finegrained-kca-webhook-label" {
-				return true
-			}
-		}
-		return false
-	})
 	if pods := l.helperPods(); len(pods) != 0 {
 		l.t.Errorf("helper Pods left after refusals: %d", len(pods))
 	}
 	if l.has("evidence/04.json") || l.has("evidence/04.raw.jsonl") {
 		l.t.Error("a refused act 4 left evidence behind")
 	}
-	// The plan names the Deployment, which is still the same one.
-	l.write("freeze-plan.json", encode(l.t, l.plan()))
+}
+
+// TestScaledToZero: Kyverno takes its registration away and, back again, makes another one, so the
+// lab that saw the first one cannot go on.
+func TestScaledToZero(t *testing.T) {
+	l := newLab(t)
+	l.begin()
+	l.toAct(3)
+	l.write("freeze-plan.json", encode(t, l.plan()))
+	l.scaleKyverno(0)
+	l.act(2, 4, "scaled to zero")
+	l.want(2, "", "doctor")
+	l.scaleKyverno(1)
+	l.eventually(2*time.Minute, "registration back after scaling up", l.registered)
+	l.act(2, 4, "as in act 2")
+	if l.has("evidence/04.json") {
+		t.Error("act 4 accepted another registration than that of act 2")
+	}
+}
+
+// registered says whether the API server is told to call for the drill's policy under Fail.
+func (l *lab) registered() bool {
+	hooks, err := l.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
+	return err == nil && slices.ContainsFunc(hooks.Webhooks, func(h admissionregistrationv1.ValidatingWebhook) bool {
+		return h.Name == "vpol.validate.kyverno.svc-fail-finegrained-kca-webhook-label"
+	})
 }
 
 // refusedByPodSecurity makes the helper namespace one in which the node agent may not run.
