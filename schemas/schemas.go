@@ -7,7 +7,7 @@ import "embed"
 // BaseURL begins the $id of every schema; the rest is its path in FS.
 const BaseURL = "https://kube-lab.dev/schemas/"
 
-// The schema of evidence/NN.json, as a path in FS.
+// KCAEvidence is the schema of evidence/NN.json, as a path in FS.
 const KCAEvidence = "kca/evidence.v1.schema.json"
 
 // FS holds the schemas.

@@ -59,7 +59,7 @@ func checkImage(t *testing.T, image v1.Image, arch, content string) {
 		t.Errorf("config is %s/%s %q, want linux/%s %s", config.OS, config.Architecture, config.Config.Entrypoint, arch, Program)
 	}
 	files := mutate.Extract(image)
-	defer files.Close()
+	defer func() { _ = files.Close() }()
 	var all bytes.Buffer
 	if _, err := all.ReadFrom(files); err != nil {
 		t.Fatal(err)

@@ -22,10 +22,10 @@ var unknownContext = regexp.MustCompile(`^context ".*" does not exist$`)
 // explain words err for the person who has to act on it. What our own code says is already worded;
 // what client-go and the API server say gets what was expected and the next step.
 func explain(err error) string {
-	for _, known := range []func(error) (inner error, text string){
+	for _, known := range []func(error) (text string, inner error){
 		explainStatus, explainConfig, explainConnection,
 	} {
-		if inner, text := known(err); text != "" {
+		if text, inner := known(err); text != "" {
 			return wordsBefore(err, inner) + text
 		}
 	}
@@ -41,43 +41,43 @@ func wordsBefore(err, inner error) string {
 	return prefix
 }
 
-func explainStatus(err error) (error, string) {
+func explainStatus(err error) (string, error) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return nil, ""
+		return "", nil
 	}
 	inner, ok := status.(error)
 	if !ok {
-		return nil, ""
+		return "", nil
 	}
 	message := status.Status().Message
 	switch status.Status().Reason {
 	case metav1.StatusReasonUnauthorized:
-		return inner, "expected the API server to accept your credentials, saw Unauthorized; log in again, or choose another --context"
+		return "expected the API server to accept your credentials, saw Unauthorized; log in again, or choose another --context", inner
 	case metav1.StatusReasonForbidden:
 		if strings.Contains(message, ": User ") || strings.Contains(message, "cannot ") {
-			return inner, fmt.Sprintf("expected the right to do this, saw: %s; ask for that right, or choose another --context or --as", message)
+			return fmt.Sprintf("expected the right to do this, saw: %s; ask for that right, or choose another --context or --as", message), inner
 		}
 	}
-	return nil, ""
+	return "", nil
 }
 
-func explainConfig(err error) (error, string) {
+func explainConfig(err error) (string, error) {
 	var path *fs.PathError
 	switch {
 	// client-go has no type for this one.
 	case clientcmd.IsContextNotFound(err), unknownContext.MatchString(err.Error()):
-		return err, fmt.Sprintf("expected a context that the kubeconfig has, saw: %s; `kubectl config get-contexts` lists them", err)
+		return fmt.Sprintf("expected a context that the kubeconfig has, saw: %s; `kubectl config get-contexts` lists them", err), err
 	case errors.As(err, &path) && strings.HasPrefix(err.Error(), "stat ") && errors.Is(err, fs.ErrNotExist):
-		return err, fmt.Sprintf("expected a file at %s, saw none; check --kubeconfig", path.Path)
+		return fmt.Sprintf("expected a file at %s, saw none; check --kubeconfig", path.Path), err
 	}
-	return nil, ""
+	return "", nil
 }
 
-func explainConnection(err error) (error, string) {
+func explainConnection(err error) (string, error) {
 	var call *url.Error
 	if !errors.As(err, &call) {
-		return nil, ""
+		return "", nil
 	}
 	server := call.URL
 	if u, err := url.Parse(call.URL); err == nil {
@@ -85,9 +85,9 @@ func explainConnection(err error) (error, string) {
 	}
 	seen, next := connectionFault(call)
 	if seen == "" {
-		return nil, ""
+		return "", nil
 	}
-	return call, fmt.Sprintf("expected the API server at %s to answer, saw %s; %s", server, seen, next)
+	return fmt.Sprintf("expected the API server at %s to answer, saw %s; %s", server, seen, next), call
 }
 
 // connectionFault names what went wrong on the way to the server and what to do. It never advises

@@ -52,7 +52,7 @@ func ask(t *testing.T, args ...string) (code int, stdout, stderr string, namespa
 	root := &cobra.Command{Use: "kubectl-fake"}
 	var out, errOut bytes.Buffer
 	kube := KubeFlags(root, &errOut)
-	root.AddCommand(&cobra.Command{Use: "ask", RunE: func(cmd *cobra.Command, _ []string) error {
+	root.AddCommand(&cobra.Command{Use: "ask", RunE: func(_ *cobra.Command, _ []string) error {
 		cfg, err := RESTConfig(kube)
 		if err != nil {
 			return err

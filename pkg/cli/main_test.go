@@ -49,7 +49,7 @@ func TestRunChoosesTheExitCode(t *testing.T) {
 		"a signal after success":      {ctx: stopped, args: []string{"work", "1"}},
 		"a client's own deadline":     {args: []string{"work", "1"}, err: context.DeadlineExceeded, code: 2, stderr: "error: context deadline exceeded\n"},
 		"broken pipe is silent":       {args: []string{"work", "1"}, err: fmt.Errorf("writing: %w", syscall.EPIPE), code: 2},
-		"usage: unknown verb":         {args: []string{"wrok"}, code: 2, stderr: "error: expected a verb of kubectl-fake, saw \"wrok\"; did you mean work?\n\nUsage: kubectl-fake [flags]\nSee 'kubectl-fake --help'.\n"},
+		"usage: unknown verb":         {args: []string{"worc"}, code: 2, stderr: "error: expected a verb of kubectl-fake, saw \"worc\"; did you mean work?\n\nUsage: kubectl-fake [flags]\nSee 'kubectl-fake --help'.\n"},
 		"usage: missing argument":     {args: []string{"work"}, code: 2, stderr: "error: accepts 1 arg(s), received 0\n\nUsage: kubectl-fake work N [flags]\nSee 'kubectl-fake work --help'.\n"},
 		"usage: unknown flag":         {args: []string{"work", "--bogus"}, code: 2, stderr: "error: unknown flag: --bogus\n\nUsage: kubectl-fake work N [flags]\nSee 'kubectl-fake work --help'.\n"},
 		"usage error from the verb":   {args: []string{"work", "1"}, err: Usagef("saw %d", 9), code: 2, stderr: "error: saw 9\n\nUsage: kubectl-fake work N [flags]\nSee 'kubectl-fake work --help'.\n"},

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // criLimit bounds one question to a container runtime.
@@ -77,7 +77,7 @@ func askRuntime(ctx context.Context, path string, t Target) (int, error) {
 	}
 	defer conn.Close() //nolint:errcheck // only read
 	id := bareContainerID(t.ContainerID)
-	answer, err := cri.NewRuntimeServiceClient(conn).ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	answer, err := criv1.NewRuntimeServiceClient(conn).ContainerStatus(ctx, &criv1.ContainerStatusRequest{ContainerId: id, Verbose: true})
 	if status.Code(err) == codes.NotFound {
 		return 0, fmt.Errorf("%w: the container runtime at %s does not know container %s", errNotHere, path, id)
 	}
@@ -107,12 +107,12 @@ const podUIDLabel = "io.kubernetes.pod.uid"
 
 // pidOf reads the process id out of a verbose status. The interface has no field for it: it is only
 // in the runtime's own JSON, at the top level (P-03), and some runtimes leave it out (P-01, P-05).
-func pidOf(answer *cri.ContainerStatusResponse, id, podUID string) (int, error) {
+func pidOf(answer *criv1.ContainerStatusResponse, id, podUID string) (int, error) {
 	s := answer.GetStatus()
 	if s.GetId() != id {
 		return 0, fmt.Errorf("expected container %s, saw %q", id, s.GetId())
 	}
-	if s.GetState() != cri.ContainerState_CONTAINER_RUNNING {
+	if s.GetState() != criv1.ContainerState_CONTAINER_RUNNING {
 		return 0, fmt.Errorf("expected container %.12s running, saw %s", id, s.GetState())
 	}
 	if seen := s.GetLabels()[podUIDLabel]; seen != "" && seen != podUID {

@@ -14,28 +14,28 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // fakeRuntime is a container runtime that knows the containers in its map.
 type fakeRuntime struct {
-	cri.UnimplementedRuntimeServiceServer
-	known map[string]*cri.ContainerStatusResponse
+	criv1.UnimplementedRuntimeServiceServer
+	known map[string]*criv1.ContainerStatusResponse
 }
 
-func (f *fakeRuntime) ContainerStatus(_ context.Context, r *cri.ContainerStatusRequest) (*cri.ContainerStatusResponse, error) {
+func (f *fakeRuntime) ContainerStatus(_ context.Context, r *criv1.ContainerStatusRequest) (*criv1.ContainerStatusResponse, error) {
 	answer, ok := f.known[r.GetContainerId()]
 	if !ok {
 		return nil, status.Error(codes.NotFound, "no such container")
 	}
 	if !r.GetVerbose() { // P-05: only a verbose request fills the map
-		return &cri.ContainerStatusResponse{Status: answer.GetStatus()}, nil
+		return &criv1.ContainerStatusResponse{Status: answer.GetStatus()}, nil
 	}
 	return answer, nil
 }
 
 // serve runs a runtime on a socket of its own.
-func serve(t *testing.T, known map[string]*cri.ContainerStatusResponse) string {
+func serve(t *testing.T, known map[string]*criv1.ContainerStatusResponse) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cri") // short: a socket's path has 108 bytes at most
 	if err != nil {
@@ -48,19 +48,21 @@ func serve(t *testing.T, known map[string]*cri.ContainerStatusResponse) string {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	cri.RegisterRuntimeServiceServer(server, &fakeRuntime{known: known})
+	criv1.RegisterRuntimeServiceServer(server, &fakeRuntime{known: known})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("serving the fake runtime: %v", err)
+		}
 	})
 	return path
 }
 
-func running(id, info string) *cri.ContainerStatusResponse {
-	r := &cri.ContainerStatusResponse{Status: &cri.ContainerStatus{
-		Id: id, State: cri.ContainerState_CONTAINER_RUNNING,
+func running(id, info string) *criv1.ContainerStatusResponse {
+	r := &criv1.ContainerStatusResponse{Status: &criv1.ContainerStatus{
+		Id: id, State: criv1.ContainerState_CONTAINER_RUNNING,
 		Labels: map[string]string{podUIDLabel: someProcess().PodUID},
 	}}
 	if info != "" {
@@ -72,13 +74,13 @@ func running(id, info string) *cri.ContainerStatusResponse {
 func TestRuntimePID(t *testing.T) {
 	id := someProcess().ContainerID
 	exited := running(id, `{"pid":4242}`)
-	exited.Status.State = cri.ContainerState_CONTAINER_EXITED
+	exited.Status.State = criv1.ContainerState_CONTAINER_EXITED
 	otherPod := running(id, `{"pid":4242}`)
 	otherPod.Status.Labels[podUIDLabel] = "another"
 	// P-03: more than one pid in the text; only the top one is the process.
 	nested := `{"sandboxID":"s","runtimeSpec":{"process":{"pid":1},"linux":{"namespaces":[{"type":"pid","path":"/proc/99/ns/pid"}]}},"pid":4242}`
 	for name, tc := range map[string]struct {
-		answer *cri.ContainerStatusResponse
+		answer *criv1.ContainerStatusResponse
 		pid    int
 		text   string
 	}{
@@ -96,7 +98,7 @@ func TestRuntimePID(t *testing.T) {
 		"unknown to the runtime that is set": {text: "--cri-socket"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			known := map[string]*cri.ContainerStatusResponse{}
+			known := map[string]*criv1.ContainerStatusResponse{}
 			if tc.answer != nil {
 				known[id] = tc.answer
 			}
@@ -114,7 +116,7 @@ func TestRuntimePIDSearchesTheKnownSockets(t *testing.T) {
 	target := Target{ContainerID: id, PodUID: someProcess().PodUID}
 	missing := filepath.Join(t.TempDir(), "none.sock")
 	other := serve(t, nil)
-	right := serve(t, map[string]*cri.ContainerStatusResponse{id: running(id, `{"pid":4242}`)})
+	right := serve(t, map[string]*criv1.ContainerStatusResponse{id: running(id, `{"pid":4242}`)})
 	for name, tc := range map[string]struct {
 		known []string
 		pid   int

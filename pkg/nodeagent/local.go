@@ -31,11 +31,11 @@ func BinaryName(arch string) string { return "kubectl-kca-agent-linux-" + arch }
 func findBinary(given, plugin, arch string) (string, error) {
 	path := given
 	if path == "" {
-		real, err := filepath.EvalSymlinks(plugin)
+		resolved, err := filepath.EvalSymlinks(plugin)
 		if err != nil {
 			return "", fmt.Errorf("looking for the node agent's binary: %w", err)
 		}
-		path = filepath.Join(filepath.Dir(real), BinaryName(arch))
+		path = filepath.Join(filepath.Dir(resolved), BinaryName(arch))
 	}
 	info, err := os.Stat(path)
 	switch {

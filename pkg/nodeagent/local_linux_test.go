@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"kube-lab.dev/kube-lab/pkg/drill"
 	"kube-lab.dev/kube-lab/pkg/freeze"
@@ -143,7 +143,7 @@ func TestLocalSurveyMustAgreeWithTheRuntime(t *testing.T) {
 		}
 		agent, err := NewLocal(LocalOptions{
 			Node: "node-1", BootID: c.Identity.BootID, Binary: binary,
-			CRISocket: serve(t, map[string]*cri.ContainerStatusResponse{c.Identity.ContainerID: answer}),
+			CRISocket: serve(t, map[string]*criv1.ContainerStatusResponse{c.Identity.ContainerID: answer}),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -334,15 +334,15 @@ func TestLocalRescue(t *testing.T) {
 
 func TestFindBinaryFollowsLinks(t *testing.T) {
 	dir, bin := t.TempDir(), t.TempDir()
-	real := filepath.Join(dir, "kubectl-kca")
+	plugin := filepath.Join(dir, "kubectl-kca")
 	agent := filepath.Join(dir, BinaryName("amd64"))
-	for _, path := range []string{real, agent} {
+	for _, path := range []string{plugin, agent} {
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	link := filepath.Join(bin, "kubectl-kca") // as krew installs it
-	if err := os.Symlink(real, link); err != nil {
+	if err := os.Symlink(plugin, link); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := findBinary("", link, "amd64"); err != nil || got != agent {
@@ -351,7 +351,7 @@ func TestFindBinaryFollowsLinks(t *testing.T) {
 	if _, err := findBinary("", link, "arm64"); err == nil || !strings.Contains(err.Error(), "--agent-binary") {
 		t.Errorf("no binary for this machine: %v", err)
 	}
-	if got, err := findBinary(real, "", "amd64"); err != nil || got != real {
+	if got, err := findBinary(plugin, "", "amd64"); err != nil || got != plugin {
 		t.Errorf("a binary that was named: %q, %v", got, err)
 	}
 	if _, err := findBinary(dir, "", "amd64"); err == nil {

@@ -38,11 +38,6 @@ const defaultStartLimit = 60 * time.Second
 // serves it; it is loaded into the node.
 const unpublished = "kube-lab.dev/"
 
-// attacher connects a container's standard input and output until one of them ends.
-type attacher interface {
-	attach(ctx context.Context, pod, container string, in *commandPipe, out *feed) error
-}
-
 // podAgent is an Agent that runs as a Pod.
 type podAgent struct {
 	o        PodOptions

@@ -4,19 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/remotecommand"
-	"k8s.io/streaming/pkg/httpstream"
 
 	"kube-lab.dev/kube-lab/pkg/drill"
 	"kube-lab.dev/kube-lab/pkg/freeze"
@@ -54,7 +47,7 @@ func (a *podAgent) follow(ctx context.Context, pod *corev1.Pod, p drill.Process,
 		}
 	})
 	at.streams.Go(func() {
-		if r.until(ctx, r.bothReady) != nil {
+		if r.until(ctx, r.freezerReady) != nil {
 			return
 		}
 		if err := a.attacher.attach(ctx, pod.Name, manifests.FreezerContainer, at.pipe, freezer); err != nil && ctx.Err() == nil {
@@ -198,70 +191,4 @@ func (p *podParties) remove(ctx context.Context) error {
 
 func (p *podParties) rescue(ctx context.Context) (Rescued, error) {
 	return p.agent.Rescue(ctx, Claim{Process: p.process, Node: p.agent.o.Node, Mode: ModePod, Lab: p.agent.o.Lab})
-}
-
-// removeLimit is how long a Pod may take to go: its grace period and what the kubelet needs.
-const removeLimit = 10 * time.Second
-
-// remove deletes a Pod, and no other of the same name, and verifies that it is gone. It also works
-// when ctx is cancelled.
-func (a *podAgent) remove(ctx context.Context, pod *corev1.Pod) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
-	defer cancel()
-	return removePod(ctx, a.client, pod)
-}
-
-func removePod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) error {
-	pods := client.CoreV1().Pods(pod.Namespace)
-	o := metav1.DeleteOptions{}
-	if pod.UID != "" {
-		o.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))
-	}
-	asked := false
-	var refused error
-	err := wait.PollUntilContextCancel(ctx, startPoll, true, func(ctx context.Context) (bool, error) {
-		if !asked {
-			err := pods.Delete(ctx, pod.Name, o)
-			if apierrors.IsForbidden(err) {
-				return false, fmt.Errorf("expected the right to delete pods: %w", err)
-			}
-			asked, refused = err == nil, err
-		}
-		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err) || (err == nil && pod.UID != "" && now.UID != pod.UID), nil
-	})
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("removing the node agent: expected Pod %s gone, saw it still there; it resumes and ends by itself, `kubectl -n %s delete pod %s` removes it: %w",
-		pod.Name, pod.Namespace, pod.Name, joined(err, refused))
-}
-
-// remoteAttacher attaches through the API server: a websocket, or SPDY where that is refused.
-type remoteAttacher struct {
-	cfg    *rest.Config
-	client kubernetes.Interface
-}
-
-func (t remoteAttacher) attach(ctx context.Context, pod, container string, in *commandPipe, out *feed) error {
-	url := t.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(manifests.HelperNamespace).Name(pod).
-		SubResource("attach").VersionedParams(&corev1.PodAttachOptions{Container: container, Stdin: true, Stdout: true}, scheme.ParameterCodec).URL()
-	web, err := remotecommand.NewWebSocketExecutor(t.cfg, http.MethodGet, url.String())
-	if err != nil {
-		return fmt.Errorf("preparing a websocket: %w", err)
-	}
-	spdy, err := remotecommand.NewSPDYExecutor(t.cfg, http.MethodPost, url)
-	if err != nil {
-		return fmt.Errorf("preparing SPDY: %w", err)
-	}
-	both, err := remotecommand.NewFallbackExecutor(web, spdy, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
-	if err != nil {
-		return fmt.Errorf("preparing the stream: %w", err)
-	}
-	if err := both.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: newLineWriter(out)}); err != nil {
-		return fmt.Errorf("streaming: %w", err)
-	}
-	return nil
 }

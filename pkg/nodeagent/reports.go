@@ -147,6 +147,10 @@ func (r *reports) bothReady() bool {
 	return look(r, func() bool { return r.freezer.ready != nil && r.watchdog.ready != nil })
 }
 
+func (r *reports) freezerReady() bool {
+	return look(r, func() bool { return r.freezer.ready != nil })
+}
+
 func (r *reports) readyIdentities() map[freeze.Party]freeze.Identity {
 	return look(r, func() map[freeze.Party]freeze.Identity {
 		all := map[freeze.Party]freeze.Identity{}

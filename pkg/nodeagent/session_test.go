@@ -3,8 +3,11 @@ package nodeagent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +27,7 @@ type script struct {
 	removeErr error
 	found     Rescued
 	rescueErr error
+	rescueOff int // how many fresh looks meet a dead API server
 
 	mu       sync.Mutex
 	removed  int
@@ -59,7 +63,13 @@ func call(s *script, f func(*script)) {
 
 func (s *script) remove(context.Context) error { s.removed++; return s.removeErr }
 
-func (s *script) rescue(context.Context) (Rescued, error) { s.rescues++; return s.found, s.rescueErr }
+func (s *script) rescue(context.Context) (Rescued, error) {
+	s.rescues++
+	if s.rescues <= s.rescueOff {
+		return Rescued{}, fmt.Errorf("creating the Pod: %w", &url.Error{Op: "Post", URL: "https://api", Err: syscall.ECONNREFUSED})
+	}
+	return s.found, s.rescueErr
+}
 
 func (s *script) freezer(ev freeze.Event)  { s.r.hear(freeze.Freezer, ev) }
 func (s *script) watchdog(ev freeze.Event) { s.r.hear(freeze.Watchdog, ev) }
@@ -291,6 +301,7 @@ func TestBothPartiesLost(t *testing.T) {
 	}
 	for name, s := range map[string]*script{
 		"a fresh look sees it running": {onFreeze: frozen, found: Rescued{Outcome: freeze.NotStopped, State: "S"}},
+		"the API server comes back":    {onFreeze: frozen, rescueOff: 1, found: Rescued{Outcome: freeze.Resumed, State: "S"}},
 		"a fresh look fails":           {onFreeze: frozen, rescueErr: errors.New("node unreachable")},
 		"nothing can be removed":       {onFreeze: frozen, rescueErr: errors.New("node unreachable"), removeErr: errors.New("api gone")},
 	} {
@@ -309,7 +320,7 @@ func TestBothPartiesLost(t *testing.T) {
 			if isUnknown := errors.As(err, &unknown); isUnknown != (s.rescueErr != nil) {
 				t.Errorf("Wait: %v; unknown %v", err, isUnknown)
 			}
-			if s.removed != 1 || s.rescues != 1 || session.SeenRunning() != (s.rescueErr == nil) {
+			if s.removed != 1 || s.rescues != 1+s.rescueOff || session.SeenRunning() != (s.rescueErr == nil) {
 				t.Errorf("removed %d times, looked %d times, running %v", s.removed, s.rescues, session.SeenRunning())
 			}
 			if s.rescueErr != nil && !strings.Contains(err.Error(), "kubectl kca rescue") {

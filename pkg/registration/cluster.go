@@ -123,7 +123,7 @@ func (r *Reader) Admission(ctx context.Context, at Clock) (drill.Backend, error)
 		}
 		return r.Backend(ctx, ref, at)
 	}
-	return drill.Backend{}, fmt.Errorf("ValidatingWebhookConfiguration %s: expected entry %s, saw %s; wait until Kyverno has registered itself", policyConfiguration, policyWebhook, entryNames(cfg.Webhooks))
+	return drill.Backend{}, fmt.Errorf("webhook configuration %s: expected entry %s, saw %s; wait until Kyverno has registered itself", policyConfiguration, policyWebhook, entryNames(cfg.Webhooks))
 }
 
 func entryNames(hooks []admissionregistrationv1.ValidatingWebhook) string {

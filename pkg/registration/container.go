@@ -163,7 +163,7 @@ func (r *Reader) WaitRunning(ctx context.Context, namespace, name, uid string, l
 			if ctx.Err() == nil {
 				seen = err.Error()
 			}
-			return false, nil //nolint:nilerr // the API server may be restarting; the error is shown when the time is over
+			return false, nil // the API server may be restarting; the error is shown when the time is over
 		}
 		if string(pod.UID) != uid {
 			return false, fmt.Errorf("expected UID %s, saw %s; another Pod took its name", uid, pod.UID)

@@ -92,11 +92,11 @@ func (l *lab) editedInput() {
 // linkedFolder puts a symbolic link where the lab folder was.
 func (l *lab) linkedFolder() {
 	l.t.Helper()
-	real := l.dir + "-real"
-	if err := os.Rename(l.dir, real); err != nil {
+	moved := l.dir + "-moved"
+	if err := os.Rename(l.dir, moved); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := os.Symlink(real, l.dir); err != nil {
+	if err := os.Symlink(moved, l.dir); err != nil {
 		l.t.Fatal(err)
 	}
 	l.act(2, 5, "symbolic link")
@@ -104,7 +104,7 @@ func (l *lab) linkedFolder() {
 	if err := os.Remove(l.dir); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := os.Rename(real, l.dir); err != nil {
+	if err := os.Rename(moved, l.dir); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -56,7 +56,7 @@ var loadAgent = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	archive := filepath.Join(dir, "agent.tar")
 	var out bytes.Buffer
 	pack := exec.Command(filepath.Join(os.Getenv("KUBE_LAB_E2E_BIN"), "kubectl-kca"), "agent-image", "-o", archive)

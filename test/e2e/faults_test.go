@@ -107,7 +107,8 @@ func (f *frozenAct) runsAgain(limit time.Duration) time.Duration {
 func (f *frozenAct) exit() int {
 	f.l.t.Helper()
 	select {
-	case <-f.ended:
+	case err := <-f.ended:
+		f.l.t.Logf("act 5 ended: %v", err)
 	case <-time.After(2 * time.Minute):
 		f.l.t.Fatalf("act 5 did not end\n%s", f.said())
 	}

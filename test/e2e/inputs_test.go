@@ -53,13 +53,6 @@ func (o object) with(field string, value any) object {
 	return c
 }
 
-// inspection is what `kubectl kca inspect` prints.
-type inspection struct {
-	VM         struct{ NodeUID string } `json:"vm"`
-	Namespaces map[string]string        `json:"namespaces"`
-	Deployment struct{ UID string }     `json:"deployment"`
-}
-
 func (l *lab) inspect() (nodeUID, deploymentUID string, namespaces map[string]any) {
 	l.t.Helper()
 	o := decode(l.t, []byte(l.want(0, "", "inspect").stdout))

@@ -92,7 +92,7 @@ func sums(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	all := map[string]string{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		sum, name, ok := strings.Cut(lines.Text(), "  ")
@@ -220,10 +220,10 @@ func checkMachine(t *testing.T, file string, on catalog.Platform) {
 	}
 	var got catalog.Platform
 	if f, err := elf.Open(file); err == nil {
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		got = catalog.Platform{OS: "linux", Arch: map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}[f.Machine]}
 	} else if f, err := macho.Open(file); err == nil {
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		got = catalog.Platform{OS: "darwin", Arch: map[macho.Cpu]string{macho.CpuAmd64: "amd64", macho.CpuArm64: "arm64"}[f.Cpu]}
 	}
 	if got != on {

@@ -102,7 +102,7 @@ func (r *actRun) stillRunning(ctx context.Context) error {
 		return err
 	}
 	if now.UID != third.Existing.UID || now.Phase != "Running" {
-		return fmt.Errorf("Pod %s: expected UID %s Running as in act 3, saw UID %s %s; `kubectl kca reset` and start a new lab", now.Name, third.Existing.UID, now.UID, now.Phase)
+		return fmt.Errorf("pod %s: expected UID %s Running as in act 3, saw UID %s %s; `kubectl kca reset` and start a new lab", now.Name, third.Existing.UID, now.UID, now.Phase)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (g *globals) agentImage(f agentImageFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("writing %s: expected a new file, saw one; remove it, or name another", f.out)
 	}

@@ -60,7 +60,7 @@ func newCompletionCommand(g *globals) *cobra.Command {
 }
 
 // completeSteps offers the steps with what they do and how far they are.
-func completeSteps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func completeSteps(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
