@@ -81,10 +81,10 @@ func (w *work) run(keep bool) []step.Step {
 		component(node.APIServer, n.WaitAPIServer),
 		component(node.ControllerManager, nil),
 		component(node.Scheduler, nil),
-		{Name: "import of images", Do: w.importImages},
+		{Name: "images and manifests", Do: w.fill},
 		component(node.Kubelet, func(ctx context.Context) error { return n.WaitNode(ctx, w.since) }),
 		component(node.Proxy, nil),
-		{Name: "labs", Do: w.install},
+		{Name: "labs", Do: w.waitForLabs},
 	}
 }
 
@@ -109,6 +109,24 @@ func (w *work) forget(keep bool) error {
 	return os.RemoveAll(w.layout.State)
 }
 
+// fill gives the cluster its images and manifests, both at the same time: most
+// of the first is reading and writing, most of the second waits for the API
+// server. The kubelet starts after it and finds both.
+func (w *work) fill(ctx context.Context, note step.Note) error {
+	client, err := w.node.Client()
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return w.importImages(ctx, note) })
+	for _, lab := range w.wanted() {
+		group.Go(func() error { return lab.Apply(ctx, w.layout, client) })
+	}
+	err = group.Wait()
+	note("")
+	return err
+}
+
 // importImages loads the archives that this cluster has not loaded yet; a list
 // in its folder says which. Archives are named after their content.
 func (w *work) importImages(ctx context.Context, note step.Note) error {
@@ -116,7 +134,7 @@ func (w *work) importImages(ctx context.Context, note step.Note) error {
 	if err := os.MkdirAll(done, 0o700); err != nil {
 		return err
 	}
-	var group errgroup.Group
+	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
 	for _, archive := range w.archives {
 		mark := filepath.Join(done, filepath.Base(archive))
@@ -124,35 +142,38 @@ func (w *work) importImages(ctx context.Context, note step.Note) error {
 			continue
 		}
 		group.Go(func() error {
-			note("%s", filepath.Base(archive))
+			note("importing %s", filepath.Base(archive))
 			if err := w.node.Import(ctx, archive); err != nil {
 				return err
 			}
 			return os.WriteFile(mark, nil, 0o600)
 		})
 	}
-	err := group.Wait()
-	note("")
-	return err
+	return group.Wait()
 }
 
-// install installs the labs at the same time: most of it is waiting.
-func (w *work) install(ctx context.Context, note step.Note) error {
+// wanted lists the labs that this up is for.
+func (w *work) wanted() []labs.Lab {
+	var list []labs.Lab
+	if w.labs != noLab {
+		list = append(list, labs.DNS(), labs.Kyverno(w.sources.kyverno))
+	}
+	if w.labs == allLabs {
+		list = append(list, labs.ArgoCD(w.sources.argocd))
+	}
+	return list
+}
+
+// waitForLabs waits for all labs at the same time.
+func (w *work) waitForLabs(ctx context.Context, note step.Note) error {
 	client, err := w.node.Client()
 	if err != nil {
 		return err
 	}
-	var wanted []labs.Lab
-	if w.labs != noLab {
-		wanted = append(wanted, labs.DNS(), labs.Kyverno(w.sources.kyverno))
-	}
-	if w.labs == allLabs {
-		wanted = append(wanted, labs.ArgoCD(w.sources.argocd))
-	}
-	var group errgroup.Group
-	for _, lab := range wanted {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, lab := range w.wanted() {
 		group.Go(func() error {
-			err := lab.Install(ctx, w.layout, client, w.node.Running)
+			err := lab.Wait(ctx, client, w.node.Running)
 			if err == nil {
 				note("%s is ready", lab.Name)
 			}

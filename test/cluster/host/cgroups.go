@@ -49,11 +49,30 @@ func (c Cgroup) Create() error {
 		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("making cgroup: %w", err)
 		}
+		if err := raiseShare(folder); err != nil {
+			return err
+		}
 		// On v1 a new cpuset has no processor and no memory node, and takes no process.
 		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 			if err := copyFile(filepath.Join(filepath.Dir(folder), name), filepath.Join(folder, name)); err != nil {
 				return fmt.Errorf("filling cgroup: %w", err)
 			}
+		}
+	}
+	return nil
+}
+
+// raiseShare gives the cluster eight times the processor share of an ordinary
+// group while there is too little for all: a probe, a lease or a timed request
+// must not wait for a compiler.
+func raiseShare(folder string) error {
+	for name, share := range map[string]string{"cpu.shares": "8192", "cpu.weight": "800"} {
+		path := filepath.Join(folder, name)
+		if _, err := os.Stat(path); err != nil {
+			continue // the other version of cgroups, or another controller
+		}
+		if err := os.WriteFile(path, []byte(share), 0o644); err != nil { //nolint:gosec // a control file that exists already
+			return fmt.Errorf("raising the processor share: %w", err)
 		}
 	}
 	return nil

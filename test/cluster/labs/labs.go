@@ -25,7 +25,9 @@ type Lab struct {
 	Pods     int
 	Selector string
 	// Off are workloads of the manifest that no drill needs.
-	Off      []string
+	Off []string
+	// Env is added to every container.
+	Env      map[string]string
 	Manifest func() (string, error)
 	// Check asks for what ready Pods alone do not promise; nil for nothing.
 	Check func(context.Context, kube.Client) error
@@ -60,6 +62,9 @@ func ArgoCD(source string) Lab {
 		Name: "Argo CD", Namespace: "argocd", Deployment: "argocd-repo-server", Pods: 3,
 		Selector: "app.kubernetes.io/name",
 		Off:      []string{"argocd-applicationset-controller"},
+		// No drill signs commits, and the key that the repo-server would make
+		// first takes so long on a busy machine that its probe ends it.
+		Env:      map[string]string{"ARGOCD_GPG_ENABLED": "false"},
 		Manifest: fileManifest(source, "manifests/core-install.yaml"),
 	}
 }
@@ -91,14 +96,19 @@ func kyvernoRegistered(ctx context.Context, client kube.Client) error {
 	return nil
 }
 
-// Install applies the lab's manifest unless it is there, and waits until it works.
-func (l Lab) Install(ctx context.Context, c layout.Cluster, client kube.Client, running func(context.Context) (kube.Running, error)) error {
-	if err := l.apply(ctx, c, client); err != nil {
-		return fmt.Errorf("installing %s: %w", l.Name, err)
-	}
+// Wait waits until the lab works.
+func (l Lab) Wait(ctx context.Context, client kube.Client, running func(context.Context) (kube.Running, error)) error {
 	err := kube.Until(ctx, patience, func(ctx context.Context) error { return l.Ready(ctx, client, running) })
 	if err != nil {
 		return fmt.Errorf("waiting for %s: %w", l.Name, err)
+	}
+	return nil
+}
+
+// Apply applies the lab's manifest unless it is there with the size it should have.
+func (l Lab) Apply(ctx context.Context, c layout.Cluster, client kube.Client) error {
+	if err := l.apply(ctx, c, client); err != nil {
+		return fmt.Errorf("installing %s: %w", l.Name, err)
 	}
 	return nil
 }
@@ -114,9 +124,14 @@ func (l Lab) apply(ctx context.Context, c layout.Cluster, client kube.Client) er
 	if err != nil {
 		return err
 	}
-	if manifest, err = adapt(manifest, l.Off); err != nil {
+	if manifest, err = adapt(manifest, l.Off, l.Env); err != nil {
 		return err
 	}
+	// The API server of a new cluster is busy, and answers some writes too late.
+	return kube.Until(ctx, patience, func(ctx context.Context) error { return l.send(ctx, c, manifest) })
+}
+
+func (l Lab) send(ctx context.Context, c layout.Cluster, manifest string) error {
 	namespace := fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n---\n", l.Namespace)
 	return kube.Kubectl(ctx, c, namespace+manifest, "apply", "--server-side", "--force-conflicts",
 		"--field-manager=kube-lab-cluster", "--namespace="+l.Namespace, "--filename=-")

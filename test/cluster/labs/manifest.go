@@ -17,8 +17,8 @@ var (
 
 // adapt changes the workloads of a manifest for a cluster without a registry:
 // images are never looked for elsewhere, and each runs once, or not at all when
-// it is listed in off. All other text stays as it is.
-func adapt(manifest string, off []string) (string, error) {
+// it is listed in off. Every container gets env besides its own. All other text stays as it is.
+func adapt(manifest string, off []string, env map[string]string) (string, error) {
 	documents := separator.Split(manifest, -1)
 	missing := map[string]bool{}
 	for _, name := range off {
@@ -28,7 +28,7 @@ func adapt(manifest string, off []string) (string, error) {
 		if !workload.MatchString(document) {
 			continue
 		}
-		changed, name, err := adaptWorkload(document, off)
+		changed, name, err := adaptWorkload(document, off, env)
 		if err != nil {
 			return "", err
 		}
@@ -43,7 +43,7 @@ func adapt(manifest string, off []string) (string, error) {
 
 type object = map[string]any
 
-func adaptWorkload(document string, off []string) (changed, name string, err error) {
+func adaptWorkload(document string, off []string, env map[string]string) (changed, name string, err error) {
 	var parsed object
 	if err := yaml.Unmarshal([]byte(document), &parsed); err != nil {
 		return "", "", fmt.Errorf("parsing the manifest: %w", err)
@@ -60,6 +60,10 @@ func adaptWorkload(document string, off []string) (changed, name string, err err
 			spec["replicas"] = 0
 		}
 	}
+	var extra []any
+	for name, value := range env {
+		extra = append(extra, object{"name": name, "value": value})
+	}
 	template, _ := spec["template"].(object)
 	pod, _ := template["spec"].(object)
 	for _, list := range []string{"initContainers", "containers"} {
@@ -67,6 +71,8 @@ func adaptWorkload(document string, off []string) (changed, name string, err err
 		for _, item := range containers {
 			if container, ok := item.(object); ok {
 				container["imagePullPolicy"] = "IfNotPresent"
+				env, _ := container["env"].([]any)
+				container["env"] = append(env, extra...)
 			}
 		}
 	}

@@ -25,12 +25,15 @@ spec: {template: {spec: {containers: [{name: c}]}}}
 `
 
 func TestAdapt(t *testing.T) {
-	got, err := adapt(manifest, []string{"unwanted"})
+	got, err := adapt(manifest, []string{"unwanted"}, map[string]string{"SWITCH": "off"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(got, "Always") || strings.Count(got, "IfNotPresent") != 3 {
 		t.Errorf("pull policies:\n%s", got)
+	}
+	if strings.Count(got, "name: SWITCH") != 3 {
+		t.Errorf("environment:\n%s", got)
 	}
 	if !strings.Contains(got, "metadata: {name: kept}   # as it is") {
 		t.Errorf("another document was changed:\n%s", got)
@@ -47,7 +50,7 @@ func TestAdaptRefusesAManifestItDoesNotKnow(t *testing.T) {
 		"not YAML":                            "kind: Deployment\n: [",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := adapt(text, []string{"other"}); err == nil {
+			if _, err := adapt(text, []string{"other"}, nil); err == nil {
 				t.Error("want an error")
 			}
 		})
