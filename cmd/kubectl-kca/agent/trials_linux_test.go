@@ -21,7 +21,7 @@ import (
 
 // The scaled-down times of the trials. The margin after the hold, 1 s, is the real one.
 const (
-	trials       = 220
+	trials       = 200
 	trialHold    = 300 * time.Millisecond
 	trialDogHold = 360 * time.Millisecond
 	trialBound   = trialHold + (freeze.Bound - freeze.Hold)

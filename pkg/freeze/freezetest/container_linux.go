@@ -45,7 +45,7 @@ func Start(t testing.TB, o Options) *Container {
 	podUID, containerID := newUID(), randomHex(32)
 	c := &Container{cgroup: makeCgroup(t, podUID, containerID, o.Systemd), uid: o.UID}
 	if len(o.Command) == 0 {
-		o.Command = []string{"sleep", "1000"}
+		o.Command = []string{"sleep", "300"}
 	}
 	c.cmd = c.spawn(t, o.Command, o.PIDNamespace)
 	n, err := freeze.NewNode("/proc")

@@ -30,11 +30,15 @@ type Watch struct {
 	loop     sync.WaitGroup
 }
 
-// NewWatch looks at the process every millisecond until Stop or the end of the test.
+// watchEvery is short against every time a test asks about, and long enough that
+// many watches at once leave the machine to the processes under test.
+const watchEvery = 4 * time.Millisecond
+
+// NewWatch looks at the process every 4 ms until Stop or the end of the test.
 func NewWatch(t testing.TB, pid int) *Watch {
 	w := &Watch{finished: make(chan struct{})}
 	w.loop.Go(func() {
-		tick := time.NewTicker(time.Millisecond)
+		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
 		for {
 			w.look(pid)
