@@ -16,7 +16,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	"kube-lab.dev/kube-lab/pkg/cli"
@@ -62,12 +64,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.before != nil {
 		s.before(r)
 	}
-	body := map[string]any{}
-	if data, err := io.ReadAll(r.Body); err == nil && len(data) > 0 {
-		if err := yaml.Unmarshal(data, &body); err != nil {
-			respond(w, http.StatusUnsupportedMediaType, status("Unsupported", err.Error()))
-			return
-		}
+	body, err := decodeBody(r)
+	if err != nil {
+		respond(w, http.StatusUnsupportedMediaType, status("Unsupported", err.Error()))
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,6 +91,27 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// decodeBody reads what client-go sends: JSON, YAML (server-side apply), or its own protobuf.
+func decodeBody(r *http.Request) (map[string]any, error) {
+	body := map[string]any{}
+	data, err := io.ReadAll(r.Body)
+	if err != nil || len(data) == 0 {
+		return body, err
+	}
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) {
+		return body, yaml.Unmarshal(data, &body)
+	}
+	object, kind, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if body, err = runtime.DefaultUnstructuredConverter.ToUnstructured(object); err != nil {
+		return nil, err
+	}
+	body["apiVersion"], body["kind"] = kind.GroupVersion().String(), kind.Kind
+	return body, nil
+}
+
 func (s *apiServer) get(w http.ResponseWriter, path string) {
 	if object, ok := s.objects[path]; ok {
 		respond(w, http.StatusOK, object)
@@ -104,10 +125,20 @@ func (s *apiServer) get(w http.ResponseWriter, path string) {
 		}
 	}
 	if items != nil || strings.HasSuffix(path, "s") && strings.Count(path, "/") != 4 {
-		respond(w, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": items})
+		respond(w, http.StatusOK, listOf(items))
 		return
 	}
 	respond(w, http.StatusNotFound, status("NotFound", path+" not found"))
+}
+
+// listOf is a list of the kind of its items, because a typed client takes nothing from another kind.
+func listOf(items []any) map[string]any {
+	list := map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": items}
+	if len(items) > 0 {
+		first := items[0].(map[string]any)
+		list["apiVersion"], list["kind"] = first["apiVersion"], fmt.Sprint(first["kind"])+"List"
+	}
+	return list
 }
 
 func (s *apiServer) store(w http.ResponseWriter, method, path string, body map[string]any) {
