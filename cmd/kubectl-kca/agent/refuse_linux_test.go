@@ -266,7 +266,10 @@ func TestNothingAsked(t *testing.T) {
 		"no command":     {do: func(_ *testing.T, a *agent) { _, _ = a.in.Write([]byte("freeze\n")) }},
 		"TERM":           {do: func(t *testing.T, a *agent) { a.signal(t, syscall.SIGTERM) }},
 		"lifetime over":  {args: []string{"--lifetime", "100ms"}, do: func(*testing.T, *agent) {}},
-		"late for a job": {args: []string{"--lifetime", "1ms"}, do: func(_ *testing.T, a *agent) { _, _ = a.in.Write([]byte("{\"do\":\"freeze\"}\n")) }},
+		"late for a job": {args: []string{"--lifetime", "1ms"}, do: func(_ *testing.T, a *agent) {
+			time.Sleep(10 * time.Millisecond) // the lifetime is over for certain
+			_, _ = a.in.Write([]byte("{\"do\":\"freeze\"}\n"))
+		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
