@@ -261,11 +261,11 @@ func TestNothingAsked(t *testing.T) {
 		args []string
 		do   func(t *testing.T, a *agent)
 	}{
-		"hang-up":        {do: func(_ *testing.T, a *agent) { _ = a.in.Close() }},
-		"resume first":   {do: func(t *testing.T, a *agent) { a.send(t, freeze.DoResume) }},
-		"no command":     {do: func(_ *testing.T, a *agent) { _, _ = a.in.Write([]byte("freeze\n")) }},
-		"TERM":           {do: func(t *testing.T, a *agent) { a.signal(t, syscall.SIGTERM) }},
-		"lifetime over":  {args: []string{"--lifetime", "100ms"}, do: func(*testing.T, *agent) {}},
+		"hang-up":       {do: func(_ *testing.T, a *agent) { _ = a.in.Close() }},
+		"resume first":  {do: func(t *testing.T, a *agent) { a.send(t, freeze.DoResume) }},
+		"no command":    {do: func(_ *testing.T, a *agent) { _, _ = a.in.Write([]byte("freeze\n")) }},
+		"TERM":          {do: func(t *testing.T, a *agent) { a.signal(t, syscall.SIGTERM) }},
+		"lifetime over": {args: []string{"--lifetime", "100ms"}, do: func(*testing.T, *agent) {}},
 		"late for a job": {args: []string{"--lifetime", "1ms"}, do: func(_ *testing.T, a *agent) {
 			time.Sleep(10 * time.Millisecond) // the lifetime is over for certain
 			_, _ = a.in.Write([]byte("{\"do\":\"freeze\"}\n"))
