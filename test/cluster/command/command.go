@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -106,13 +107,13 @@ func (a app) dispatch(ctx context.Context, word string, args []string) error {
 	switch {
 	case word == "up" && len(args) == 0:
 		return a.up(ctx, allLabs)
-	case word == "up" && len(args) == 2 && args[0] == "--only" && args[1] == "kca":
+	case word == "up" && slices.Equal(args, []string{"--only", "kca"}):
 		return a.up(ctx, kcaOnly)
-	case word == "up" && len(args) == 2 && args[0] == "--only" && args[1] == "node":
+	case word == "up" && slices.Equal(args, []string{"--only", "node"}):
 		return a.up(ctx, noLab)
 	case word == "down" && len(args) == 0:
 		return a.down(ctx, false)
-	case word == "down" && len(args) == 1 && args[0] == "--keep":
+	case word == "down" && slices.Equal(args, []string{"--keep"}):
 		return a.down(ctx, true)
 	case word == "status" && len(args) == 0:
 		return a.status(ctx)

@@ -24,7 +24,7 @@ func (a app) canRun() error {
 
 // lock keeps a second up or down of the same cluster waiting for its turn out.
 func (a app) lock() (func(), error) {
-	if err := os.MkdirAll(a.layout.Cache, 0o755); err != nil {
+	if err := os.MkdirAll(a.layout.Cache, 0o700); err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(filepath.Join(a.layout.Cache, ".lock-"+a.layout.Name), os.O_CREATE|os.O_RDWR, 0o600)

@@ -102,7 +102,8 @@ func (a app) netns(args []string) error {
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(enter, append([]string{"nsenter", "--net=" + a.layout.Netns(), "--"}, args...), os.Environ())
+	args = append([]string{"nsenter", "--net=" + a.layout.Netns(), "--"}, args...)
+	return syscall.Exec(enter, args, os.Environ()) //nolint:gosec // running what the user says is its purpose
 }
 
 func known(component string) error {

@@ -88,7 +88,7 @@ func (m Module) Build(ctx context.Context, cache string, note func(string, ...an
 	if built, err := m.Built(cache); built || err != nil {
 		return folder, err
 	}
-	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
 		return "", err
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(folder), "."+m.Name+"-")
@@ -104,9 +104,6 @@ func (m Module) Build(ctx context.Context, cache string, note func(string, ...an
 			return "", err
 		}
 	}
-	if err := os.Chmod(temp, 0o755); err != nil {
-		return "", err
-	}
 	if err := os.Rename(temp, folder); err != nil {
 		return "", err
 	}
@@ -120,7 +117,7 @@ func (m Module) compile(ctx context.Context, into string, note func(string, ...a
 	for _, p := range m.Programs {
 		args = append(args, p.Package)
 	}
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // arguments are constants and our own folders
 	cmd.Dir = m.Dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local")
 	watch := &watcher{note: note, about: m.Estimate}
@@ -143,7 +140,7 @@ func defaultName(pkg string) string {
 
 // Source gives the folder of a module that m requires, downloading it if need be.
 func (m Module) Source(ctx context.Context, module string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module) //nolint:gosec // module is a constant
 	cmd.Dir = m.Dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOTOOLCHAIN=local")
 	out, err := cmd.Output()

@@ -46,7 +46,7 @@ func (c Cgroup) Create() error {
 		return err
 	}
 	for _, folder := range folders {
-		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("making cgroup: %w", err)
 		}
 		if err := raiseShare(folder); err != nil {

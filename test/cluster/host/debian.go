@@ -79,7 +79,7 @@ func apt(ctx context.Context, args ...string) error {
 			case <-time.After(time.Duration(try) * 5 * time.Second):
 			}
 		}
-		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-qq", "-y", "-o", "DPkg::Lock::Timeout=120"}, args...)...)
+		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-qq", "-y", "-o", "DPkg::Lock::Timeout=120"}, args...)...) //nolint:gosec // package names are constants
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		out, err := cmd.CombinedOutput()
 		if err == nil {
@@ -97,7 +97,7 @@ type Debs struct{ Folder string }
 // Fetch downloads the packages and gives the files. AptUpdate must have run.
 func (d Debs) Fetch(ctx context.Context, packages []string) ([]string, error) {
 	archives := filepath.Join(d.Folder, "archives")
-	if err := os.MkdirAll(filepath.Join(archives, "partial"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(archives, "partial"), 0o700); err != nil {
 		return nil, err
 	}
 	status := filepath.Join(d.Folder, "status")
@@ -127,7 +127,8 @@ func Extract(ctx context.Context, files []string, without []string, root string)
 		if slices.ContainsFunc(without, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			continue
 		}
-		if out, err := exec.CommandContext(ctx, "dpkg-deb", "-x", file, root).CombinedOutput(); err != nil {
+		cmd := exec.CommandContext(ctx, "dpkg-deb", "-x", file, root) //nolint:gosec // files that apt-get fetched
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("unpacking %s: %w: %s", name, err, strings.TrimSpace(string(out)))
 		}
 	}

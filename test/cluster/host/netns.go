@@ -49,7 +49,6 @@ func (n Netns) Add(ctx context.Context) error {
 		"ip link set eth0-peer up",
 		"ip link set eth0 up",
 		"ip route add default via " + address + " dev eth0",
-		"sysctl -qw net.ipv4.ip_forward=1",
 	} {
 		out, err := n.Command(ctx, strings.Fields(command)...).CombinedOutput()
 		if err != nil {
@@ -62,10 +61,10 @@ func (n Netns) Add(ctx context.Context) error {
 // create mounts a new namespace on the file. The thread that makes it is locked
 // and never unlocked, so it ends with its goroutine and nothing else runs there.
 func (n Netns) create() error {
-	if err := os.MkdirAll(filepath.Dir(n.File), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(n.File), 0o700); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(n.File, os.O_CREATE|os.O_RDONLY, 0o444)
+	file, err := os.OpenFile(n.File, os.O_CREATE|os.O_RDONLY, 0o400)
 	if err != nil {
 		return err
 	}
@@ -78,6 +77,10 @@ func (n Netns) create() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
+		// The setting belongs to the namespace of the thread that writes it.
+		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+			return err
+		}
 		return unix.Mount("/proc/thread-self/ns/net", n.File, "", unix.MS_BIND, "")
 	})
 	return group.Wait()
@@ -85,7 +88,8 @@ func (n Netns) create() error {
 
 // Command is a program that will run inside.
 func (n Netns) Command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.File, "--"}, args...)...)
+	args = append([]string{"--net=" + n.File, "--"}, args...)
+	return exec.CommandContext(ctx, "nsenter", args...) //nolint:gosec // running what the caller says is its purpose
 }
 
 // Delete lets go of the namespace; the kernel frees it with its last process.

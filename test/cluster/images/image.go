@@ -90,9 +90,10 @@ func (i Image) Archive(cache string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	short := strings.NewReplacer("/", "_", ":", "_").Replace(i.Ref)
-	return filepath.Join(cache, "images", short+"-"+key+".tar"), nil
+	return filepath.Join(cache, "images", i.short()+"-"+key+".tar"), nil
 }
+
+func (i Image) short() string { return strings.NewReplacer("/", "_", ":", "_").Replace(i.Ref) }
 
 // Build writes the archive unless it is there, and gives its path.
 func (i Image) Build(ctx context.Context, cache string) (string, error) {
@@ -103,7 +104,7 @@ func (i Image) Build(ctx context.Context, cache string) (string, error) {
 	if _, err := os.Stat(archive); !errors.Is(err, os.ErrNotExist) {
 		return archive, err
 	}
-	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(archive), 0o700); err != nil {
 		return "", err
 	}
 	work, err := os.MkdirTemp(filepath.Dir(archive), ".image-")
@@ -111,15 +112,37 @@ func (i Image) Build(ctx context.Context, cache string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // what is left is in our own cache and named so
-	if err := i.write(ctx, cache, work); err != nil {
+	if err := i.write(ctx, work); err != nil {
 		return "", fmt.Errorf("building image %s: %w", i.Ref, err)
 	}
-	return archive, os.Rename(filepath.Join(work, "archive.tar"), archive)
+	if err := os.Rename(filepath.Join(work, "archive.tar"), archive); err != nil {
+		return "", err
+	}
+	return archive, i.removeOlder(archive)
 }
 
-func (i Image) write(ctx context.Context, cache, work string) error {
+// removeOlder removes archives of the same image with other content: they are
+// large, and nobody asks for them again.
+func (i Image) removeOlder(archive string) error {
+	const key = "????????????????"
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(archive), i.short()+"-"+key+".tar"))
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other == archive {
+			continue
+		}
+		if err := os.Remove(other); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i Image) write(ctx context.Context, work string) error {
 	root := filepath.Join(work, "root")
-	if err := os.Mkdir(root, 0o755); err != nil {
+	if err := makeOpen(root); err != nil {
 		return err
 	}
 	var debs []string

@@ -76,6 +76,26 @@ func TestBuildWritesAnArchiveOfTheImage(t *testing.T) {
 	}
 }
 
+func TestBuildKeepsOneArchiveOfAnImage(t *testing.T) {
+	cache, image := t.TempDir(), sample(t)
+	other := sample(t)
+	other.Ref = "example.com/sample:2"
+	for _, one := range []Image{image, other} {
+		if _, err := one.Build(t.Context(), cache); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image.Texts[0].Text += "x"
+	archive, err := image.Build(t.Context(), cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(cache, "images", "*"))
+	if err != nil || len(left) != 2 || left[0] != archive && left[1] != archive {
+		t.Errorf("archives: %v (%v), want the new one and that of the other image", left, err)
+	}
+}
+
 func TestBuildKeepsWholeArchivesOnly(t *testing.T) {
 	cache, image := t.TempDir(), sample(t)
 	image.Files[0].From = filepath.Join(t.TempDir(), "absent")

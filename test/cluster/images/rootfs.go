@@ -57,13 +57,18 @@ func (i Image) fill(ctx context.Context, root string, debs []string) error {
 	return addApplets(ctx, root)
 }
 
+// makeOpen makes a folder that every user of the container can enter.
+func makeOpen(path string) error {
+	return os.MkdirAll(path, 0o755) //nolint:gosec // containers run as other users than root
+}
+
 func install(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // read only
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := makeOpen(filepath.Dir(to)); err != nil {
 		return err
 	}
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755) //nolint:gosec // programs are for everyone
@@ -75,7 +80,7 @@ func install(from, to string) error {
 }
 
 func writeText(path, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := makeOpen(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(path); err != nil { // a package's link must not be written through
@@ -85,7 +90,7 @@ func writeText(path, text string) error {
 }
 
 func link(target, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := makeOpen(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(path); err != nil {
@@ -95,7 +100,7 @@ func link(target, path string) error {
 }
 
 func makeFolder(path string, f Folder) error {
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := makeOpen(path); err != nil {
 		return err
 	}
 	if err := os.Chmod(path, f.Mode); err != nil { // not subject to the umask
@@ -114,7 +119,7 @@ func addApplets(ctx context.Context, root string) error {
 	if _, err := os.Stat(busybox); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, busybox, "--list").Output()
+	out, err := exec.CommandContext(ctx, busybox, "--list").Output() //nolint:gosec // the program that goes into the image
 	if err != nil {
 		return fmt.Errorf("listing what busybox offers: %w", err)
 	}

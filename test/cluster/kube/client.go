@@ -109,10 +109,11 @@ func (f Final) Unwrap() error { return f.Err }
 
 // Kubectl runs the cluster's kubectl as its admin.
 func Kubectl(ctx context.Context, c layout.Cluster, stdin string, args ...string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(c.Tools(), "kubectl"), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
+	args = append([]string{"--kubeconfig", c.Kubeconfig()}, args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(c.Tools(), "kubectl"), args...) //nolint:gosec // arguments are constants and our own paths
 	cmd.Stdin = strings.NewReader(stdin)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("running kubectl %s: %w: %s", args[0], err, lastLines(string(out), 5))
+		return fmt.Errorf("running kubectl: %w: %s", err, lastLines(string(out), 5))
 	}
 	return nil
 }

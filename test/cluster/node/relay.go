@@ -33,7 +33,7 @@ func relay(ctx context.Context, listener net.Listener, address string) error {
 		outside, err := listener.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // asked to end
+				return nil // asked to end
 			}
 			return err
 		}

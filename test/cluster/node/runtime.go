@@ -14,7 +14,7 @@ const PauseImage = "registry.k8s.io/pause:3.10"
 // writeRuntimeConfig writes containerd's and the network plugins' files.
 func writeRuntimeConfig(c layout.Cluster, bin string) error {
 	conf := filepath.Join(c.CNI(), "conf")
-	if err := os.MkdirAll(conf, 0o755); err != nil {
+	if err := os.MkdirAll(conf, 0o700); err != nil {
 		return err
 	}
 	network := fmt.Sprintf(networkConfig, c.Name, filepath.Join(c.CNI(), "addresses"), layout.PodRange)

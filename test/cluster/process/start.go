@@ -60,7 +60,7 @@ func (f Folder) Start(spec Spec) error {
 		// nsenter replaces itself with the program, so the number stays.
 		args = append([]string{"nsenter", "--net=" + spec.Netns, "--"}, args...)
 	}
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := exec.Command(args[0], args[1:]...) //nolint:gosec // running what the caller says is its purpose
 	// Nothing else of our environment: a proxy setting would send the API
 	// server's calls of webhooks elsewhere.
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", f.Mark}, spec.Env...)
