@@ -106,6 +106,22 @@ func (l *lab) scaleKyverno(replicas int) {
 	})
 }
 
+// kyvernoSteady waits until one admission Pod is ready, and stays so: a test before this one may have
+// restarted it.
+func (l *lab) kyvernoSteady() {
+	l.t.Helper()
+	steady := 0
+	l.eventually(5*time.Minute, "one steady admission Pod", func() bool {
+		d, err := l.client.AppsV1().Deployments(kyverno).Get(context.Background(), controller, metav1.GetOptions{})
+		if err == nil && d.Status.ReadyReplicas == 1 && d.Status.Replicas == 1 {
+			steady++
+		} else {
+			steady = 0
+		}
+		return steady >= 20 // two seconds
+	})
+}
+
 // eventually waits for a condition, bounded.
 func (l *lab) eventually(limit time.Duration, what string, holds func() bool) {
 	l.t.Helper()

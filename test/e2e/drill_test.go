@@ -19,6 +19,7 @@ import (
 // begin initialises the lab and copies the reference policy.
 func (l *lab) begin() {
 	l.t.Helper()
+	l.kyvernoSteady()
 	l.want(0, "", "init", "--confirm", l.context(), "--agent-image", agentImage(l.t))
 	l.write("policy.json", encode(l.t, example(l.t, "policy.json")))
 }
@@ -204,7 +205,7 @@ func (l *lab) graded() {
 // TestEmptyLabScoresNothing: doing nothing is worth nothing, in every step.
 func TestEmptyLabScoresNothing(t *testing.T) {
 	l := newLab(t)
-	l.want(0, "", "init", "--confirm", l.context(), "--agent-image", agentImage(t))
+	l.begin()
 	l.want(1, "0 of 8", "grade")
 	for step := 1; step <= drill.Acts; step++ {
 		l.want(1, "", "grade", fmt.Sprint(step))

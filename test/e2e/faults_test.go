@@ -60,6 +60,7 @@ func (l *lab) freeze() *frozenAct {
 		l.t.Fatal(err)
 	}
 	go func() { f.ended <- f.cmd.Wait() }()
+	l.t.Cleanup(func() { _ = f.cmd.Process.Kill() }) // before the lab is put away, so that its lock is free
 	deadline := time.Now().Add(2 * time.Minute)
 	for f.state() != "T" {
 		select {
@@ -96,9 +97,6 @@ func (f *frozenAct) runsAgain(limit time.Duration) time.Duration {
 			f.l.t.Fatalf("process %d is still stopped after %s\n%s", f.target.PID, limit, f.said())
 		}
 		time.Sleep(10 * time.Millisecond)
-	}
-	if s := f.state(); s == "gone" {
-		f.l.t.Fatalf("process %d is gone\n%s", f.target.PID, f.said())
 	}
 	return time.Since(f.frozen)
 }
@@ -174,13 +172,14 @@ func TestInterrupted(t *testing.T) {
 		fault      func(*frozenAct)
 		limit      time.Duration
 		exit       int
+		mayEnd     bool
 	}{
-		{"CLI killed", "pod", func(f *frozenAct) { f.signal(syscall.SIGKILL) }, 3 * time.Second, -1},
-		{"CLI interrupted", "pod", func(f *frozenAct) { f.signal(syscall.SIGINT) }, 3 * time.Second, 3},
-		{"freezer killed", "pod", func(f *frozenAct) { f.kill("freezer") }, bound, 3},
-		{"API server restarted", "pod", func(f *frozenAct) { clusterCommand(f.l.t, "restart", "apiserver") }, bound, 3},
-		{"CLI killed", "local", func(f *frozenAct) { f.signal(syscall.SIGKILL) }, 2 * time.Second, -1},
-		{"freezer killed", "local", func(f *frozenAct) { f.kill("freezer") }, bound, 3},
+		{"CLI killed", "pod", func(f *frozenAct) { f.signal(syscall.SIGKILL) }, 3 * time.Second, -1, false},
+		{"CLI interrupted", "pod", func(f *frozenAct) { f.signal(syscall.SIGINT) }, 3 * time.Second, 3, false},
+		{"freezer killed", "pod", func(f *frozenAct) { f.kill("freezer") }, bound, 3, false},
+		{"API server restarted", "pod", func(f *frozenAct) { clusterCommand(f.l.t, "restart", "apiserver") }, bound, 3, true},
+		{"CLI killed", "local", func(f *frozenAct) { f.signal(syscall.SIGKILL) }, 2 * time.Second, -1, false},
+		{"freezer killed", "local", func(f *frozenAct) { f.kill("freezer") }, bound, 3, false},
 	} {
 		t.Run(c.name+", "+c.mode, func(t *testing.T) {
 			l := newLab(t)
@@ -190,6 +189,10 @@ func TestInterrupted(t *testing.T) {
 			f := l.freeze()
 			c.fault(f)
 			t.Logf("stopped for %.2f s", f.runsAgain(c.limit).Seconds())
+			// Kyverno ends by itself when it loses the API server for longer than its lease lasts.
+			if f.state() == "gone" && !c.mayEnd {
+				t.Fatalf("process %d is gone\n%s", f.target.PID, f.said())
+			}
 			if code := f.exit(); code != c.exit {
 				t.Errorf("act 5: expected exit %d, saw %d", c.exit, code)
 			}
