@@ -105,7 +105,7 @@ func (a *apiServer) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	pod.UID = "uid-of-" + "pod"
+	pod.UID = "pod-uid"
 	for _, c := range pod.Spec.Containers {
 		a.logs[pod.Name+"/"+c.Name] = &containerLog{changed: make(chan struct{})}
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name})

@@ -128,7 +128,7 @@ func TestClusterProgramKilled(t *testing.T) {
 		t.Fatalf("the program said %q, %v", said, err)
 	}
 	watch := freezetest.NewWatch(t, b.found.PID)
-	watch.AwaitStopped(t, true, time.Second)
+	watch.AwaitStopped(t, true, 10*time.Second)
 	begin := time.Now()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,9 @@ func readJournal(ctx context.Context, client kubernetes.Interface) (Entry, error
 	if apierrors.IsNotFound(err) {
 		return Entry{}, nil
 	}
+	if apierrors.IsForbidden(err) {
+		return Entry{}, fmt.Errorf("reading the freeze journal: expected the right to get leases in namespace %s; `kubectl kca doctor` lists what is missing: %w", manifests.HelperNamespace, err)
+	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("reading the freeze journal: %w", err)
 	}

@@ -125,7 +125,7 @@ func (a *localAgent) Freezer(ctx context.Context, p drill.Process, hold time.Dur
 
 const (
 	// localStartLimit is how long a process of this machine may take to look at another one.
-	localStartLimit = 10 * time.Second
+	localStartLimit = 20 * time.Second
 	// localEndLimit is how long one may take to end after a signal.
 	localEndLimit = 5 * time.Second
 )

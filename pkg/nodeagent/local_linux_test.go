@@ -111,6 +111,7 @@ func targetOf(c *freezetest.Container) Target {
 }
 
 func TestLocalSurvey(t *testing.T) {
+	t.Parallel()
 	agent, c := local(t, LocalOptions{})
 	got, err := agent.Survey(t.Context(), targetOf(c))
 	if err != nil {
@@ -127,6 +128,7 @@ func TestLocalSurvey(t *testing.T) {
 // TestLocalSurveyMustAgreeWithTheRuntime: the runtime's process id and the one in /proc are the same,
 // or nothing is done.
 func TestLocalSurveyMustAgreeWithTheRuntime(t *testing.T) {
+	t.Parallel()
 	_, c := local(t, LocalOptions{})
 	for name, tc := range map[string]struct {
 		pid  int
@@ -167,6 +169,7 @@ func TestLocalRefusesAnotherMachine(t *testing.T) {
 }
 
 func TestLocalFreezeByTimer(t *testing.T) {
+	t.Parallel()
 	agent, c := local(t, LocalOptions{})
 	watch := freezetest.NewWatch(t, c.Identity.PID)
 	s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), time.Second)
@@ -176,12 +179,14 @@ func TestLocalFreezeByTimer(t *testing.T) {
 	if ev, err := s.Freeze(t.Context()); err != nil || ev.State != "T" {
 		t.Fatalf("Freeze: %+v, %v", ev, err)
 	}
-	watch.AwaitStopped(t, true, time.Second)
 	got, err := s.Wait(t.Context())
 	if err != nil || got.By != "timer" || got.FrozenMS < 1000 {
 		t.Errorf("Wait: %+v, %v; want resumed by timer after 1000 ms", got, err)
 	}
-	watch.AwaitStopped(t, false, time.Second)
+	watch.AwaitStopped(t, false, 10*time.Second)
+	if _, ever, _ := watch.Stopped(); !ever {
+		t.Error("an independent look never saw the process stopped")
+	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -189,6 +194,7 @@ func TestLocalFreezeByTimer(t *testing.T) {
 }
 
 func TestLocalFreezeByCommand(t *testing.T) {
+	t.Parallel()
 	agent, c := local(t, LocalOptions{})
 	s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), freeze.Hold)
 	if err != nil {
@@ -208,6 +214,7 @@ func TestLocalFreezeByCommand(t *testing.T) {
 
 // TestLocalPartyKilled is kill -9 of each party in the frozen window.
 func TestLocalPartyKilled(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		victim func(*localParties) *localParty
 		by     string
@@ -216,8 +223,9 @@ func TestLocalPartyKilled(t *testing.T) {
 		"watchdog": {func(p *localParties) *localParty { return p.watchdog }, "timer"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			agent, c := local(t, LocalOptions{})
-			s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), time.Second)
+			s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), 4*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,6 +253,7 @@ func TestLocalPartyKilled(t *testing.T) {
 // TestLocalSurvivesTheDeathOfTheProgram: kill -9 of the program in the frozen window is a hang-up
 // (P-15), and nothing of the agent stays behind.
 func TestLocalSurvivesTheDeathOfTheProgram(t *testing.T) {
+	t.Parallel()
 	_, c := local(t, LocalOptions{})
 	binary, err := agentBinary()
 	if err != nil {
@@ -272,12 +281,12 @@ func TestLocalSurvivesTheDeathOfTheProgram(t *testing.T) {
 		t.Fatalf("the program said %q", said)
 	}
 	watch := freezetest.NewWatch(t, c.Identity.PID)
-	watch.AwaitStopped(t, true, time.Second)
+	watch.AwaitStopped(t, true, 10*time.Second)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	watch.AwaitStopped(t, false, 5*time.Second)
+	watch.AwaitStopped(t, false, 15*time.Second) // long before the timer
 	awaitGone(t, freezer)
 	// The watchdog stays until its lifetime is over, since nobody tells it; here it is told.
 	if err := syscall.Kill(watchdog, syscall.SIGTERM); err != nil {
@@ -287,6 +296,7 @@ func TestLocalSurvivesTheDeathOfTheProgram(t *testing.T) {
 }
 
 func TestLocalCloseAfterCtrlC(t *testing.T) {
+	t.Parallel()
 	agent, c := local(t, LocalOptions{})
 	ctx, interrupt := context.WithCancel(t.Context())
 	s, err := agent.Freezer(ctx, drill.Process(c.Identity), freeze.Hold)
@@ -307,13 +317,14 @@ func TestLocalCloseAfterCtrlC(t *testing.T) {
 }
 
 func TestLocalRescue(t *testing.T) {
+	t.Parallel()
 	agent, c := local(t, LocalOptions{})
 	claim := Claim{Process: drill.Process(c.Identity), Node: "node-1", Mode: ModeLocal}
 	if seen, err := agent.SeenRunning(t.Context(), claim); err != nil || !seen {
 		t.Errorf("SeenRunning of a running process: %v, %v", seen, err)
 	}
 	c.Signal(t, syscall.SIGSTOP)
-	freezetest.NewWatch(t, c.Identity.PID).AwaitStopped(t, true, time.Second)
+	freezetest.NewWatch(t, c.Identity.PID).AwaitStopped(t, true, 10*time.Second)
 	if seen, err := agent.SeenRunning(t.Context(), claim); err != nil || seen {
 		t.Errorf("SeenRunning of a stopped process: %v, %v", seen, err)
 	}
@@ -371,7 +382,7 @@ func assertGone(t *testing.T, s *Session) {
 
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if state := freezetest.State(pid); state == "" || state == "Z" {
 			return
 		}
