@@ -13,7 +13,7 @@ import (
 )
 
 // removeLimit is how long a Pod may take to go: its grace period and what the kubelet needs.
-const removeLimit = 10 * time.Second
+const removeLimit = 30 * time.Second
 
 // remove deletes a Pod, and no other of the same name, and verifies that it is gone. It also works
 // when ctx is cancelled.
