@@ -30,9 +30,9 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// reference is a full image name with a tag. A name without a registry would be read as one of
+// referenceForm is a full image name with a tag. A name without a registry would be read as one of
 // Docker Hub by some runtimes and not by others.
-var reference = regexp.MustCompile(`^([a-z0-9]+(?:[.-][a-z0-9]+)*(?::[0-9]+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+):([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})$`)
+const referenceForm = `^([a-z0-9]+(?:[.-][a-z0-9]+)*(?::[0-9]+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+):([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})$`
 
 // Binary is the agent for one architecture.
 type Binary struct {
@@ -115,7 +115,8 @@ func Write(w io.Writer, ref string, binaries []Binary) error {
 	if len(binaries) == 0 {
 		return errors.New("packing the image: expected at least one agent binary, saw none")
 	}
-	parts := reference.FindStringSubmatch(ref)
+	// Compiled here and not once: every verb would pay for it when it starts.
+	parts := regexp.MustCompile(referenceForm).FindStringSubmatch(ref)
 	if parts == nil {
 		return fmt.Errorf("packing the image: expected a reference such as registry.example/agent:v1, saw %q", ref)
 	}

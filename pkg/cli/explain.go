@@ -17,28 +17,27 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-var unknownContext = regexp.MustCompile(`^context ".*" does not exist$`)
+// notInKubeconfig is how client-go, which has no type for it, says that a context, user or cluster
+// is unknown.
+var notInKubeconfig = regexp.MustCompile(`^(context|auth info|cluster) ".*" does not exist$`)
 
-// explain words err for the person who has to act on it. What our own code says is already worded;
-// what client-go and the API server say gets what was expected and the next step.
+// explain words err for the person who has to act on it. What our own code says, before and after,
+// is already worded; what client-go and the API server say gets what was expected and the next step.
 func explain(err error) string {
 	for _, known := range []func(error) (text string, inner error){
 		explainStatus, explainConfig, explainConnection,
 	} {
-		if text, inner := known(err); text != "" {
-			return wordsBefore(err, inner) + text
+		text, inner := known(err)
+		if text == "" {
+			continue
 		}
+		before, after, found := strings.Cut(err.Error(), inner.Error())
+		if !found {
+			return text
+		}
+		return before + text + after
 	}
 	return err.Error()
-}
-
-// wordsBefore is what our own code wrote in front of inner, for example "reading node: ".
-func wordsBefore(err, inner error) string {
-	prefix, ok := strings.CutSuffix(err.Error(), inner.Error())
-	if !ok {
-		return ""
-	}
-	return prefix
 }
 
 func explainStatus(err error) (string, error) {
@@ -65,8 +64,7 @@ func explainStatus(err error) (string, error) {
 func explainConfig(err error) (string, error) {
 	var path *fs.PathError
 	switch {
-	// client-go has no type for this one.
-	case clientcmd.IsContextNotFound(err), unknownContext.MatchString(err.Error()):
+	case clientcmd.IsContextNotFound(err), notInKubeconfig.MatchString(err.Error()):
 		return fmt.Sprintf("expected a context that the kubeconfig has, saw: %s; `kubectl config get-contexts` lists them", err), err
 	case errors.As(err, &path) && strings.HasPrefix(err.Error(), "stat ") && errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("expected a file at %s, saw none; check --kubeconfig", path.Path), err

@@ -148,6 +148,7 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 		"connection refused":               {cluster(strings.Replace(closed.URL, "http:", "https:", 1), "", "") + users + contexts, nil, "saw connection refused; start the cluster"},
 		"not TLS":                          {cluster(strings.Replace(plain.URL, "http:", "https:", 1), "", "") + users + contexts, nil, "an answer that is not TLS"},
 		"unknown context":                  {cluster(url, ca, "") + users + contexts, []string{"--context", "nope"}, "`kubectl config get-contexts` lists them"},
+		"unknown user":                     {cluster(url, ca, "") + users + contexts, []string{"--user", "nope"}, "saw: auth info \"nope\" does not exist"},
 		"no kubeconfig":                    {"", []string{"--kubeconfig", "/nowhere/config"}, "expected a file at /nowhere/config, saw none"},
 		"empty kubeconfig":                 {header, nil, "expected a kubeconfig that names a cluster"},
 	} {
@@ -184,6 +185,15 @@ func TestExplainNamesWhatWasDoneFirst(t *testing.T) {
 				t.Errorf("explain = %q, want it to begin with %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// What our own code adds behind the client's error stays.
+func TestExplainKeepsTheNextStepBehind(t *testing.T) {
+	err := fmt.Errorf("reading pod: %w; or leave it", apierrors.NewUnauthorized("Unauthorized"))
+	got := explain(err)
+	if !strings.HasPrefix(got, "reading pod: expected the API server to accept") || !strings.HasSuffix(got, "--context; or leave it") {
+		t.Errorf("explain = %q", got)
 	}
 }
 

@@ -42,6 +42,11 @@ func PlanNamespaces(ctx context.Context, client kubernetes.Interface, wanted []*
 		if err := usable(live, ns, known[ns.Name]); err != nil {
 			return Plan{}, err
 		}
+		if known == nil && ns.Labels[manifests.LabLabel] != "" {
+			if err := unused(ctx, client, ns.Name); err != nil {
+				return Plan{}, err
+			}
+		}
 		plan.Exist[ns.Name] = string(live.UID)
 	}
 	return plan, nil
@@ -62,6 +67,20 @@ func usable(live, wanted *corev1.Namespace, uid string) error {
 		return fmt.Errorf("namespace %s: expected UID %s as lab.json records it, saw %s; `kubectl kca reset` ends this lab, then start a new one", live.Name, uid, live.UID)
 	}
 	return nil
+}
+
+// unused refuses a drill namespace that no lab.json of ours knows and that holds Pods: an init that
+// was cut off leaves it empty, so this one belongs to a lab in another folder.
+func unused(ctx context.Context, client kubernetes.Interface, name string) error {
+	pods, err := client.CoreV1().Pods(name).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("listing Pods of namespace %s: %w", name, err)
+	}
+	if len(pods.Items) == 0 {
+		return nil
+	}
+	return fmt.Errorf("namespace %s: expected it empty before a new lab, saw Pod %s of another lab on this cluster; run `kubectl kca reset` with that lab's --lab-home, or delete the namespace yourself",
+		name, pods.Items[0].Name)
 }
 
 // CreateNamespaces creates what the plan says and returns all UIDs by name. An error leaves what

@@ -43,10 +43,13 @@ func TestPlanNamespaces(t *testing.T) {
 	foreign.Labels = nil
 	for name, tt := range map[string]struct {
 		live  *corev1.Namespace
+		pod   bool
 		known map[string]string
 		want  Plan
 		err   string
 	}{
+		"ours, with its Pods":  {live: mine("target", "a"), pod: true, known: map[string]string{"target": "a"}, want: Plan{Exist: map[string]string{"target": "a"}}},
+		"another lab's":        {live: mine("target", "a"), pod: true, err: "saw Pod good-1 of another lab on this cluster"},
 		"free name":            {want: Plan{Exist: map[string]string{}, Create: []*corev1.Namespace{mine("target", "")}}},
 		"ours":                 {live: mine("target", "a"), want: Plan{Exist: map[string]string{"target": "a"}}},
 		"ours, as recorded":    {live: mine("target", "a"), known: map[string]string{"target": "a"}, want: Plan{Exist: map[string]string{"target": "a"}}},
@@ -60,6 +63,12 @@ func TestPlanNamespaces(t *testing.T) {
 			client := kubernetesfake.NewClientset()
 			if tt.live != nil {
 				client = kubernetesfake.NewClientset(tt.live)
+			}
+			if tt.pod {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "good-1", Namespace: "target"}}
+				if err := client.Tracker().Add(pod); err != nil {
+					t.Fatal(err)
+				}
 			}
 			got, err := PlanNamespaces(t.Context(), client, []*corev1.Namespace{mine("target", "")}, tt.known)
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
