@@ -43,7 +43,7 @@ func TestScaledToZero(t *testing.T) {
 	l.write("freeze-plan.json", encode(t, l.plan()))
 	l.scaleKyverno(0)
 	l.act(2, 4, "scaled to zero")
-	l.want(2, "", "doctor")
+	l.want(1, "scaled to zero", "doctor")
 	l.scaleKyverno(1)
 	l.eventually(2*time.Minute, "registration back after scaling up", l.registered)
 	l.act(2, 4, "as in act 2")
