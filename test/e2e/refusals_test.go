@@ -41,6 +41,7 @@ func TestScaledToZero(t *testing.T) {
 	l.begin()
 	l.toAct(3)
 	l.write("freeze-plan.json", encode(t, l.plan()))
+	t.Cleanup(func() { l.scaleKyverno(1) })
 	l.scaleKyverno(0)
 	l.act(2, 4, "scaled to zero")
 	l.want(1, "scaled to zero", "doctor")
