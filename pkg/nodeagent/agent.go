@@ -34,7 +34,8 @@ type Agent interface {
 	// Freezer starts freezer and watchdog and returns when both have confirmed the process.
 	// Nothing is signalled yet. The caller must Close the session, whatever happens.
 	Freezer(ctx context.Context, p drill.Process, hold time.Duration) (*Session, error)
-	// Rescue resumes the process of a claim on its node. A process that is gone is no error.
+	// Rescue resumes the process of a claim on its node. A process that is gone is no error. With an
+	// error and an Outcome the process is known, and something else went wrong.
 	Rescue(ctx context.Context, c Claim) (Rescued, error)
 	// SeenRunning looks at the process of a claim and says whether it was seen alive and not
 	// stopped. False without an error means it was seen stopped.
@@ -100,7 +101,7 @@ func wordCapabilities(hex string) string {
 
 // Rescued is what a rescue did.
 type Rescued struct {
-	// Outcome is freeze.Resumed, freeze.NotStopped or freeze.Gone.
+	// Outcome is freeze.Resumed, freeze.NotStopped or freeze.Gone; empty when it is not known.
 	Outcome freeze.Kind
 	// State is the state letter after it; empty when the process is gone.
 	State string

@@ -92,10 +92,11 @@ func (a *podAgent) Rescue(ctx context.Context, c Claim) (Rescued, error) {
 		return Rescued{}, err
 	}
 	ev, err := a.ask(ctx, c.Node, manifests.RescuePod, args)
-	if err != nil {
+	if err != nil && ev.Event == "" {
 		return Rescued{}, fmt.Errorf("rescuing process %d on node %s: %w", c.Process.PID, c.Node, err)
 	}
-	return rescued(ev, c)
+	found, judged := rescued(ev, c)
+	return found, joined(judged, err)
 }
 
 // SeenRunning surveys the claim's container on its node.
@@ -150,7 +151,8 @@ func (a *podAgent) Freezer(ctx context.Context, p drill.Process, hold time.Durat
 	return s, nil
 }
 
-// ask runs a Pod to its end, returns its one event and removes it.
+// ask runs a Pod to its end, returns its one event and removes it. The event also comes with an
+// error when only the removal failed.
 func (a *podAgent) ask(ctx context.Context, node string, form podForm, args []string) (ev freeze.Event, err error) {
 	pod, err := a.create(ctx, node, form, args)
 	if err != nil {

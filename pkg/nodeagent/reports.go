@@ -110,7 +110,8 @@ func (r *reports) progress(step string) { r.change(func() { r.step = step }) }
 
 func (r *reports) lastProgress() string { return look(r, func() string { return r.step }) }
 
-func (r *reports) sawRunning(Rescued) { r.change(func() { r.proven = true }) }
+// sawRunning notes that a fresh look found the process running or gone.
+func (r *reports) sawRunning() { r.change(func() { r.proven = true }) }
 
 func (r *reports) close() {
 	r.change(func() {

@@ -42,11 +42,11 @@ func (j *Journal) Rescue(ctx context.Context, open func(Claim) (Agent, error)) (
 	leftover := j.removePods(ctx, &done)
 	if e.Claim != nil {
 		found, err := j.resume(ctx, *e.Claim, open)
-		if err != nil {
+		if found.Outcome == "" {
 			unknown := &UnknownError{Process: e.Claim.Process, Node: e.Claim.Node, Err: err}
 			return done, joined(unknown, leftover)
 		}
-		done.Process = &found
+		done.Process, leftover = &found, joined(leftover, err)
 	}
 	if e.Claim != nil || e.Holder != "" {
 		if err := j.giveBack(ctx, e, &done); err != nil {

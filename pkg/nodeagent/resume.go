@@ -79,6 +79,14 @@ func (s *Session) makeSure(ctx context.Context) error {
 	}
 	s.parties.hangUp()
 	removed := s.parties.remove(ctx)
+	if err := s.lookAfresh(ctx); err != nil {
+		return joined(err, removed)
+	}
+	return nil
+}
+
+// lookAfresh looks at the process, unless it was seen running.
+func (s *Session) lookAfresh(ctx context.Context) error {
 	if s.SeenRunning() {
 		return nil
 	}
@@ -86,13 +94,13 @@ func (s *Session) makeSure(ctx context.Context) error {
 	var why error
 	err := wait.PollUntilContextTimeout(ctx, sureEvery, sureLimit, true, func(ctx context.Context) (bool, error) {
 		found, why = s.parties.rescue(ctx)
-		return !unreachable(why), nil
+		return !unreachable(why) || found.Outcome != "", nil
 	})
-	if why != nil || err != nil {
-		return &UnknownError{Process: s.process, Node: s.node, Err: joined(why, removed)}
+	if found.Outcome == "" {
+		return &UnknownError{Process: s.process, Node: s.node, Err: joined(why, err)}
 	}
-	s.reports.sawRunning(found)
-	return nil
+	s.reports.sawRunning()
+	return why
 }
 
 // unreachable says that the API server gave no answer at all, which a restart of it explains; what
@@ -136,7 +144,7 @@ func (s *Session) Close(ctx context.Context) error {
 		stop()
 	}
 	removed := s.parties.remove(ctx)
-	sure := s.makeSure(ctx)
+	sure := s.lookAfresh(ctx)
 	if removed == nil && sure == nil {
 		s.closed = true
 		s.reports.close()

@@ -25,7 +25,7 @@ const (
 	sureLimit = 20 * time.Second
 	sureEvery = time.Second
 	// closeLimit bounds Close: hang-up, removal, and a last look at the process.
-	closeLimit = 40 * time.Second
+	closeLimit = time.Minute
 )
 
 // parties is what a session needs from the place where its two parties run.
