@@ -1,6 +1,7 @@
 package kca
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -262,10 +263,16 @@ func newLearner(t *testing.T, server *apiServer) *learner {
 // run calls the plugin and keeps what it said.
 func (l *learner) run(args ...string) *learner {
 	l.t.Helper()
+	return l.runIn(l.t.Context(), args...)
+}
+
+// runIn does the same in a context that a test cancels, as a signal would.
+func (l *learner) runIn(ctx context.Context, args ...string) *learner {
+	l.t.Helper()
 	var out, errOut strings.Builder
 	streams := genericiooptions.IOStreams{In: strings.NewReader(l.typed), Out: &out, ErrOut: &errOut}
 	args = append(args, "--kubeconfig", l.config, "--lab-home", l.home)
-	l.code = cli.Run(l.t.Context(), NewCommand(streams), args, streams)
+	l.code = cli.Run(ctx, NewCommand(streams), args, streams)
 	l.stdout, l.stderr = out.String(), errOut.String()
 	return l
 }

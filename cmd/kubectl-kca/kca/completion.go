@@ -3,6 +3,8 @@ package kca
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,4 +75,13 @@ func completeSteps(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 		words = append(words, fmt.Sprintf("%d\t%s (%s%s)", act, stepTitles[act-1], evidence.EvidenceName(act), needs))
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// completeContexts offers the contexts of the kubeconfig.
+func (g *globals) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	raw, err := g.kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return slices.Sorted(maps.Keys(raw.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }

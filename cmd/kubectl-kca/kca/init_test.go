@@ -1,10 +1,12 @@
 package kca
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -188,9 +190,10 @@ func TestInitRefusesAReplacedNamespace(t *testing.T) {
 func TestInitSurvivesAFailedCreate(t *testing.T) {
 	s := newAPIServer(t)
 	l := newLearner(t, s)
-	fail := true
+	var fail atomic.Bool
+	fail.Store(true)
 	s.before = func(r *http.Request) {
-		if fail && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/namespaces") && s.has(target) {
+		if fail.Load() && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/namespaces") && s.has(target) {
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -198,6 +201,59 @@ func TestInitSurvivesAFailedCreate(t *testing.T) {
 	if _, err := os.Stat(l.labFile(bindingFile)); err == nil {
 		t.Error("a failed init wrote lab.json")
 	}
-	fail = false
+	fail.Store(false)
 	l.run("init", "--confirm", "lab").want(0, "2 to create")
+}
+
+// A signal before the first change is 130, one behind it is 3; both times the next init goes on.
+func TestInitIsInterrupted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		at   func(s *apiServer, r *http.Request) bool
+		code int
+		told string
+	}{
+		"while asking about rights": {func(_ *apiServer, r *http.Request) bool {
+			return strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews")
+		}, 130, ""},
+		"behind the first namespace": {func(s *apiServer, r *http.Request) bool {
+			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/namespaces") && s.has(target)
+		}, 3, "run it again to continue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAPIServer(t)
+			l := newLearner(t, s)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s.before = func(r *http.Request) {
+				if tt.at(s, r) {
+					cancel()
+				}
+			}
+			l.runIn(ctx, "init", "--confirm", "lab").want(tt.code, tt.told)
+			if _, err := os.Stat(l.labFile(bindingFile)); err == nil {
+				t.Error("an interrupted init wrote lab.json")
+			}
+			l.run("init", "--confirm", "lab").want(0, "is bound to context lab")
+		})
+	}
+}
+
+// A second lab on one cluster would share its namespaces with the first.
+func TestInitRefusesAClusterThatAnotherLabUses(t *testing.T) {
+	s, _ := initialised(t)
+	s.change(func(o map[string]map[string]any) {
+		o[target+"/pods/good-1"] = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "good-1", "namespace": "kca-webhook-target"}}
+	})
+	newLearner(t, s).run("init", "--confirm", "lab").want(2, "saw Pod good-1 of another lab on this cluster")
+	wantWrites(t, s)
+}
+
+func TestInitInstallsKyvernoFirst(t *testing.T) {
+	s := newAPIServer(t)
+	l := newLearner(t, s)
+	l.run("init", "--confirm", "lab", "--install-kyverno", "testdata/missing.yaml").want(2, "reading manifest testdata/missing.yaml")
+	l.run("init", "--confirm", "no", "--install-kyverno", "testdata/install.yaml").want(2, "nothing was changed")
+	wantWrites(t, s)
+	l.run("init", "--confirm", "lab", "--install-kyverno", "testdata/install.yaml").want(0, "applying 2 objects", "2 of 2 applied (configmap kyverno)", "is bound to context lab")
+	wantWrites(t, s, "PATCH /api/v1/namespaces/kyverno", "PATCH /api/v1/namespaces/kyverno/configmaps/kyverno", posted, posted, posted)
 }

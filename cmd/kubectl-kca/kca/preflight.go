@@ -94,29 +94,36 @@ func (p *preflight) checkRights(ctx context.Context) []verdict.Check {
 	if err != nil {
 		return []verdict.Check{undecided("rights", "every right of the drill", err)}
 	}
+	return rightChecks(rights)
+}
+
+// rightChecks makes one check of all rights on the same object. A right that is optional and missing
+// is told and does no harm.
+func rightChecks(rights []setup.Right) []verdict.Check {
 	var order []string
-	verbs, denied := map[string][]string{}, map[string][]string{}
+	all, denied := map[string][]string{}, map[string][]string{}
+	optional := map[string]bool{}
 	for _, r := range rights {
 		_, object, _ := strings.Cut(r.String(), " ")
-		if r.Optional {
-			object += " (optional)"
-		}
-		if verbs[object] == nil {
+		if all[object] == nil {
 			order = append(order, object)
 		}
-		verbs[object] = append(verbs[object], r.Verb)
-		if !r.Allowed && !r.Optional {
+		all[object] = append(all[object], r.Verb)
+		optional[object] = r.Optional
+		if !r.Allowed {
 			denied[object] = append(denied[object], r.Verb)
 		}
 	}
 	var checks []verdict.Check
 	for _, object := range order {
-		wanted := strings.Join(verbs[object], ", ")
-		seen := "allowed"
+		expected, seen := strings.Join(all[object], ", "), "allowed"
 		if len(denied[object]) > 0 {
 			seen = "no right to " + strings.Join(denied[object], ", ")
 		}
-		checks = append(checks, verdict.If(len(denied[object]) == 0, "right: "+object, wanted, seen,
+		if optional[object] {
+			expected += " (optional)"
+		}
+		checks = append(checks, verdict.If(len(denied[object]) == 0 || optional[object], "right: "+object, expected, seen,
 			"ask the cluster's administrator for it, or use another --context"))
 	}
 	return checks

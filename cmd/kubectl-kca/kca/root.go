@@ -49,6 +49,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	g.kube = cli.KubeFlags(root, streams.ErrOut)
+	// The only error is a flag that does not exist.
+	_ = root.RegisterFlagCompletionFunc("context", g.completeContexts)
 	root.PersistentFlags().StringVar(&g.labHome, "lab-home", "", "folder of all labs and archives (default: KUBE_LAB_HOME, else ~/.kube-lab)")
 	root.PersistentFlags().StringVar(&g.labName, "lab", drill.Freeze().Name, "which drill")
 	root.AddGroup(&cobra.Group{ID: groupDrill, Title: "The drill:"}, &cobra.Group{ID: groupLab, Title: "The lab:"}, &cobra.Group{ID: groupTool, Title: "The tool:"})
