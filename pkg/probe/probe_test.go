@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,16 +28,21 @@ const timeoutMessage = `Internal error occurred: failed calling webhook "` + hoo
 
 const denyMessage = `admission webhook "` + hook + `" denied the request: Policy kca-webhook-label failed: KCA_ENVIRONMENT_REQUIRED`
 
-// expected has a timeout of one second, so that "slow" is quick to test.
 func expected() drill.Expected {
 	l := drill.Freeze()
-	return drill.Expected{Webhook: hook, Policy: l.Policy, DenyMessage: l.DenyMessage, TimeoutSeconds: 1}
+	return drill.Expected{Webhook: hook, Policy: l.Policy, DenyMessage: l.DenyMessage, TimeoutSeconds: 3}
 }
 
+// proberFor gives every look at the clock ten milliseconds, however slow the machine is.
 func proberFor(t *testing.T, cfg *rest.Config) *Prober {
 	t.Helper()
-	start := time.Now()
-	p, err := New(cfg, drill.Freeze(), expected(), "registry.k8s.io/pause:3.10", func() int64 { return time.Since(start).Microseconds() + 1 })
+	return proberWithClock(t, cfg, 10_000)
+}
+
+func proberWithClock(t *testing.T, cfg *rest.Config, stepUS int64) *Prober {
+	t.Helper()
+	var now atomic.Int64
+	p, err := New(cfg, drill.Freeze(), expected(), "registry.k8s.io/pause:3.10", func() int64 { return now.Add(stepUS) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +89,7 @@ func TestSendReadsTheServersOwnAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		answer  http.HandlerFunc
+		stepUS  int64 // how long it took, 10 ms when zero
 		class   drill.Class
 		code    *int
 		reason  string
@@ -96,12 +103,10 @@ func TestSendReadsTheServersOwnAnswer(t *testing.T) {
 			class:  drill.AllowedFast, code: code(201), uid: "pod-uid",
 		},
 		{
-			name: "created after the hook's whole timeout",
-			answer: func(w http.ResponseWriter, r *http.Request) {
-				time.Sleep(1100 * time.Millisecond)
-				created(w, r, "")
-			},
-			class: drill.AllowedSlow, code: code(201), uid: "pod-uid",
+			name:   "created after the hook's whole timeout",
+			answer: func(w http.ResponseWriter, r *http.Request) { created(w, r, "") },
+			stepUS: 3_010_000,
+			class:  drill.AllowedSlow, code: code(201), uid: "pod-uid",
 		},
 		{
 			name:   "deny without a reason",
@@ -188,12 +193,14 @@ func TestSendReadsTheServersOwnAnswer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var calls sync.Map
-			p := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if _, again := calls.LoadOrStore(r.URL.Path, true); again {
 					t.Errorf("%s was sent twice", r.URL.Path)
 				}
 				tt.answer(w, r)
-			})
+			}))
+			t.Cleanup(server.Close)
+			p := proberWithClock(t, &rest.Config{Host: server.URL}, max(tt.stepUS, 10_000))
 			s := p.Send(t.Context(), bad())
 			if s.Class != tt.class || s.Reason != tt.reason || s.Hook != tt.hook || s.UID != tt.uid || !strings.Contains(s.Message, tt.message) {
 				t.Errorf("saw class %q reason %q hook %q uid %q message %q", s.Class, s.Reason, s.Hook, s.UID, s.Message)
