@@ -85,7 +85,9 @@ func (g *globals) rescueIn(ctx context.Context, env *clusterEnv, lab drill.Lab, 
 	done, err := journal.Rescue(ctx, func(c nodeagent.Claim) (nodeagent.Agent, error) {
 		return openRescuer(ctx, env, c, bind, f)
 	})
-	g.tellRescue(done)
+	if err == nil || !done.Nothing() { // an error that found nothing does not mean that nothing is left
+		g.tellRescue(done)
+	}
 	var unknown *nodeagent.UnknownError
 	if errors.As(err, &unknown) {
 		return cli.Uncertain(err)
