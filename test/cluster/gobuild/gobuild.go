@@ -122,6 +122,7 @@ func (m Module) compile(ctx context.Context, into string, note func(string, ...a
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local")
 	watch := &watcher{note: note, about: m.Estimate}
 	cmd.Stdout, cmd.Stderr = watch, watch
+	note("looking for what is compiled already, about %s in all with nothing cached", m.Estimate)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("compiling %s: %w\n%s", m.Name, err, watch.complaints())
 	}

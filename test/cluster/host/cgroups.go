@@ -49,6 +49,9 @@ func (c Cgroup) Create() error {
 		if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("making cgroup: %w", err)
 		}
+		if err := enableControllers(filepath.Dir(folder)); err != nil {
+			return err
+		}
 		if err := raiseShare(folder); err != nil {
 			return err
 		}
@@ -57,6 +60,26 @@ func (c Cgroup) Create() error {
 			if err := copyFile(filepath.Join(filepath.Dir(folder), name), filepath.Join(folder, name)); err != nil {
 				return fmt.Errorf("filling cgroup: %w", err)
 			}
+		}
+	}
+	return nil
+}
+
+// enableControllers lets the groups below parent have every controller that
+// parent has, which the kubelet wants to see before it starts. On v1 there is
+// nothing to enable.
+func enableControllers(parent string) error {
+	raw, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(string(raw)) {
+		control := filepath.Join(parent, "cgroup.subtree_control")
+		if err := os.WriteFile(control, []byte("+"+name), 0o644); err != nil { //nolint:gosec // a control file that exists already
+			return fmt.Errorf("enabling cgroup controller %s: %w", name, err)
 		}
 	}
 	return nil

@@ -2,6 +2,8 @@ package host
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,5 +35,36 @@ func TestMissing(t *testing.T) {
 	got := Missing([]Need{{"there", "a"}, {"absent", "b"}}, find)
 	if diff := cmp.Diff([]string{"b"}, got); diff != "" {
 		t.Errorf("missing packages (-want +got):\n%s", diff)
+	}
+}
+
+func TestControllersAndShareOnCgroupV2(t *testing.T) {
+	parent := t.TempDir()
+	folder := filepath.Join(parent, "cluster")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range [][2]string{
+		{filepath.Join(parent, "cgroup.controllers"), "cpu\n"},
+		{filepath.Join(parent, "cgroup.subtree_control"), ""},
+		{filepath.Join(folder, "cpu.weight"), "100\n"},
+	} {
+		if err := os.WriteFile(text[0], []byte(text[1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(enableControllers(parent), raiseShare(folder)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(parent, "cgroup.subtree_control"): "+cpu",
+		filepath.Join(folder, "cpu.weight"):             "800",
+	} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s: got %q (%v), want %q", filepath.Base(path), got, err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, "cpu.shares")); err == nil {
+		t.Error("a control file of cgroup v1 was made")
 	}
 }
