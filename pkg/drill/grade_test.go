@@ -66,6 +66,10 @@ func TestGradeTellsNotDoneFromNotReadable(t *testing.T) {
 	if got := Grade(missing, 1); verdict.Fold(got) != verdict.Fail || !strings.Contains(got[0].Hint, "kubectl kca act 1") {
 		t.Errorf("a step that was not done: %+v", got)
 	}
+	missing.Files[RawFile(1)] = File{Data: []byte("{}\n")}
+	if got := Grade(missing, 1); verdict.Fold(got) != verdict.Fail || !strings.Contains(got[0].Hint, "interrupted") {
+		t.Errorf("a step that was interrupted: %+v", got)
+	}
 	m := reference(t).material(t)
 	m.Files[EvidenceFile(1)] = File{Problem: "permission denied"}
 	if got := Grade(m, 1); verdict.Fold(got) != verdict.Unknown {
