@@ -132,15 +132,22 @@ func TestLateFreezer(t *testing.T) {
 	}
 }
 
+// TestTargetEndsWhileFrozen: a killed process is awake for a moment before it ends,
+// so the freezer may see that first. Neither report is a freeze that proves anything.
 func TestTargetEndsWhileFrozen(t *testing.T) {
 	t.Parallel()
 	c, _, f, dog := frozen(t, "20s")
 	c.Kill()
-	ev := awaitFailure(t, f)
-	if !ev.Signalled || !strings.Contains(ev.Error, "gone") {
-		t.Errorf("got %+v", ev)
+	var last freeze.Event
+	for ev := range f.events {
+		last = ev
 	}
-	if code := f.exit(t); code != exitFailed {
+	foreign := last.Event == freeze.Resumed && last.ResumedBy == freeze.ByForeign
+	gone := last.Event == freeze.Failed && last.Signalled && strings.Contains(last.Error, "gone")
+	if !foreign && !gone {
+		t.Errorf("got %+v, want failed or a foreign resume", last)
+	}
+	if code := f.exit(t); gone && code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
 	dog.await(t, freeze.Gone)
