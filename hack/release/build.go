@@ -36,7 +36,7 @@ func (j job) buildCompanions(ctx context.Context, p catalog.Plugin, folder strin
 }
 
 func (j job) goBuild(ctx context.Context, pkg string, on catalog.Platform, path string) (archive.File, error) {
-	fmt.Fprintf(j.log, "    %s for %s\n", filepath.Base(path), on) //nolint:errcheck // progress only
+	fmt.Fprintf(j.log, "    %s for %s\n", filepath.Base(path), on)
 	flags := []string{"-s", "-w", "-buildid="}
 	for name, value := range map[string]string{"version": j.version, "commit": j.commit, "date": j.date} {
 		flags = append(flags, fmt.Sprintf("-X %s.%s=%s", stamped, name, value))

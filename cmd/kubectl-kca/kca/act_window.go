@@ -19,7 +19,7 @@ const settleTime = 15 * time.Second
 
 // undoLimit bounds the undo, which also runs when the act was interrupted: the longest freeze, the
 // removal of the node agent, and a margin.
-const undoLimit = 45 * time.Second
+const undoLimit = 90 * time.Second
 
 // window is one frozen window of act 5 or 6: what was read before, while and after one process was
 // stopped, and the undo that is always run.
