@@ -53,7 +53,7 @@ find_kubectl() {
 
 # One package after the other, because they share the cluster; -v so that go test speaks while it runs, and last.
 tests() { # TITLE PACKAGE...
-  hack/step.sh --last "$1" go test -tags e2e -count=1 -p 1 -timeout 40m -v "${@:2}"
+  hack/step.sh --last "$1" go test -tags e2e -count=1 -p 1 -timeout 60m -v "${@:2}"
 }
 
 run() {
@@ -69,7 +69,8 @@ run() {
   if ! foreign; then
     # Up once before its tests, because here a cold build shows its progress; then out of their way.
     hack/step.sh "building the cluster and bringing it up (with a cold cache about 17 min)" go -C test/cluster run . up
-    hack/step.sh "putting it aside for the tests of its life" go -C test/cluster run . down --keep
+    # Not kept: a lab of an earlier demo may live in it, and a cluster that another lab uses is refused.
+    hack/step.sh "taking it down for the tests of its life" go -C test/cluster run . down
     hack/step.sh "testing the cluster's own life: up, down, crashes (about 8 min)" \
       go -C test/cluster test -tags cluster -count=1 -p 1 -timeout 60m -v ./...
     own_cluster
