@@ -83,8 +83,8 @@ unit: ## Unit and script tests with the race detector
 ##@ Cluster
 
 .PHONY: cluster-up
-cluster-up: ## Bring up the real single-node cluster (warm: 90 s; cold: about 17 min)
-	@$(STEP) "cluster up (with a cold cache about 17 min of builds)" go -C test/cluster run . up
+cluster-up: ## Bring up the real single-node cluster (warm: 90 s; cold: 20 to 40 min)
+	@$(STEP) "cluster up (with a cold cache 20 to 40 min of builds)" go -C test/cluster run . up
 
 .PHONY: cluster-down
 cluster-down: ## Take the cluster down; leaves no process, mount or namespace behind

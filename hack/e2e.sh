@@ -68,7 +68,7 @@ run() {
   fi
   if ! foreign; then
     # Up once before its tests, because here a cold build shows its progress; then out of their way.
-    hack/step.sh "building the cluster and bringing it up (with a cold cache about 17 min)" go -C test/cluster run . up
+    hack/step.sh "building the cluster and bringing it up (with a cold cache 20 to 40 min)" go -C test/cluster run . up
     # Not kept: a lab of an earlier demo may live in it, and a cluster that another lab uses is refused.
     hack/step.sh "taking it down for the tests of its life" go -C test/cluster run . down
     hack/step.sh "testing the cluster's own life: up, down, crashes (about 8 min)" \
