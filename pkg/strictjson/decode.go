@@ -116,30 +116,30 @@ func (w walker) scalar(t reflect.Type, kind jsontext.Kind, expected string) *Err
 	if err != nil {
 		return &Error{Path: string(w.dec.StackPointer()), Expected: expected, Seen: err.Error()}
 	}
+	wrong := func(expected string) *Error {
+		return &Error{Path: string(w.dec.StackPointer()), Expected: expected, Seen: describe(v)}
+	}
 	seen := v.Kind()
 	if seen == 'f' {
 		seen = 't'
 	}
-	wrong := &Error{Path: string(w.dec.StackPointer()), Expected: expected, Seen: describe(v)}
 	if seen != kind {
-		return wrong
+		return wrong(expected)
 	}
 	if expected != "integer" {
 		return nil
 	}
 	if strings.ContainsAny(string(v), ".eE") {
-		wrong.Expected = "integer without fraction or exponent"
-		return wrong
+		return wrong("integer without fraction or exponent")
 	}
 	if t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uintptr {
-		wrong.Expected = fmt.Sprintf("integer from 0 that fits %d bits", t.Bits())
-		_, err = strconv.ParseUint(string(v), 10, t.Bits())
-	} else {
-		wrong.Expected = fmt.Sprintf("integer that fits %d bits", t.Bits())
-		_, err = strconv.ParseInt(string(v), 10, t.Bits())
+		if _, err := strconv.ParseUint(string(v), 10, t.Bits()); err != nil {
+			return wrong(fmt.Sprintf("integer from 0 that fits %d bits", t.Bits()))
+		}
+		return nil
 	}
-	if err != nil {
-		return wrong
+	if _, err := strconv.ParseInt(string(v), 10, t.Bits()); err != nil {
+		return wrong(fmt.Sprintf("integer that fits %d bits", t.Bits()))
 	}
 	return nil
 }
