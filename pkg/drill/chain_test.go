@@ -26,7 +26,7 @@ func TestGradeNoticesEveryEditOfAnInput(t *testing.T) {
 			paths(base.inputs[name], "", &all)
 			earlier := loaded(t, m, step-1)
 			for _, path := range all {
-				for _, e := range edits() {
+				for _, e := range edits()[2:] { // what is missing or null is refused by type
 					input, record := object(t, text(t, base.inputs[name])), object(t, m.Files[EvidenceFile(step)].Data)
 					if !spoil(input, path, e) {
 						continue

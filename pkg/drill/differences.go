@@ -86,7 +86,7 @@ func compareObjects(path string, want, seen map[string]any, how strictness) []di
 }
 
 func escapePointer(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
 func asJSON(v any) string {

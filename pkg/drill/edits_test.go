@@ -120,7 +120,7 @@ func spoil(root map[string]any, path string, e edit) bool {
 }
 
 func unescape(element string) string {
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(element)
+	return strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~")
 }
 
 // listed says whether a path is on a list. "…" at the beginning of an entry stands for any parents.

@@ -36,7 +36,7 @@ func Grade(m Material, step int) []verdict.Check {
 	if step < 1 || step > Acts {
 		return []verdict.Check{verdict.Undecided("step", fmt.Sprintf("1 to %d", Acts), fmt.Sprint(step), "Give the number of a step.")}
 	}
-	g := &grader{m: m, step: step, records: map[int]Record{}, digests: map[int]string{}}
+	g := &grader{m: m, step: step, records: map[int]Record{}, digests: map[int]string{}, facts: map[int]any{}}
 	g.hint = editedHint
 	if !g.load() {
 		return g.checks
@@ -63,6 +63,7 @@ type grader struct {
 	step    int
 	records map[int]Record
 	digests map[int]string
+	facts   map[int]any // of the acts, as far as they were decoded
 }
 
 // hinted sets the next step for the checks that follow, and returns the grader's own to set back.

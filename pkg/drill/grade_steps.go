@@ -28,10 +28,15 @@ func (g *grader) judge() {
 	}
 }
 
-// factsOf decodes the facts of one act, or adds a check that they are not those.
+// factsOf decodes the facts of one act, once, or adds a check that they are not those.
 func factsOf[T any](g *grader, act int) (T, bool) {
+	if read, ok := g.facts[act].(T); ok {
+		return read, true
+	}
 	facts, err := DecodeFacts[T](g.records[act])
-	if err != nil {
+	if err == nil {
+		g.facts[act] = facts
+	} else {
 		g.that(false, fmt.Sprintf("facts of %02d.json", act), fmt.Sprintf("the facts of act %d", act), errorText(err))
 	}
 	return facts, err == nil

@@ -2,7 +2,6 @@ package drill
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
@@ -57,19 +56,6 @@ func text(t testing.TB, v any) []byte {
 func (l jsonLab) facts(act int) map[string]any {
 	facts, _ := l.records[act-1]["facts"].(map[string]any)
 	return facts
-}
-
-// copied is the same lab with nothing shared.
-func (l jsonLab) copied(t testing.TB) jsonLab {
-	t.Helper()
-	c := jsonLab{inputs: map[string]map[string]any{}, raws: maps.Clone(l.raws)}
-	for _, r := range l.records {
-		c.records = append(c.records, object(t, text(t, r)))
-	}
-	for name, v := range l.inputs {
-		c.inputs[name] = object(t, text(t, v))
-	}
-	return c
 }
 
 // rebuild writes every digest again in the records from one act on, as somebody would who edits a
