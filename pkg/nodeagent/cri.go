@@ -9,6 +9,12 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // criLimit bounds one question to a container runtime.
@@ -56,16 +62,23 @@ func runtimePID(ctx context.Context, socket string, known []string, t Target) (i
 func askRuntime(ctx context.Context, path string, t Target) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, criLimit)
 	defer cancel()
-	// Dialled once before, so that a socket that cannot be opened is told from a call that failed.
+	// Dialled once by hand, because grpc hides why a socket cannot be opened.
 	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
 		return 0, dialProblem(path, err)
 	}
 	_ = probe.Close()
+	conn, err := grpc.NewClient("passthrough:///runtime", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}))
+	if err != nil {
+		return 0, fmt.Errorf("asking the container runtime at %s: %w", path, err)
+	}
+	defer conn.Close() //nolint:errcheck // only read
 	id := bareContainerID(t.ContainerID)
-	answer, err := askStatus(ctx, path, id)
-	var refused *grpcError
-	if errors.As(err, &refused) && refused.code == grpcNotFound {
+	answer, err := criv1.NewRuntimeServiceClient(conn).ContainerStatus(ctx, &criv1.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if status.Code(err) == codes.NotFound {
 		return 0, fmt.Errorf("%w: the container runtime at %s does not know container %s", errNotHere, path, id)
 	}
 	if err != nil {
@@ -92,34 +105,23 @@ func dialProblem(path string, err error) error {
 // podUIDLabel is the label in which a CRI container carries its Pod's UID.
 const podUIDLabel = "io.kubernetes.pod.uid"
 
-// stateRunning is the CRI's number for a container that runs.
-const stateRunning = 1
-
-// stateName is the CRI's own name for a container's state.
-func stateName(state uint64) string {
-	names := []string{"CONTAINER_CREATED", "CONTAINER_RUNNING", "CONTAINER_EXITED", "CONTAINER_UNKNOWN"}
-	if state < uint64(len(names)) {
-		return names[state]
-	}
-	return fmt.Sprintf("state %d", state)
-}
-
 // pidOf reads the process id out of a verbose status. The interface has no field for it: it is only
 // in the runtime's own JSON, at the top level (P-03), and some runtimes leave it out (P-01, P-05).
-func pidOf(s containerStatus, id, podUID string) (int, error) {
-	if s.id != id {
-		return 0, fmt.Errorf("expected container %s, saw %q", id, s.id)
+func pidOf(answer *criv1.ContainerStatusResponse, id, podUID string) (int, error) {
+	s := answer.GetStatus()
+	if s.GetId() != id {
+		return 0, fmt.Errorf("expected container %s, saw %q", id, s.GetId())
 	}
-	if s.state != stateRunning {
-		return 0, fmt.Errorf("expected container %.12s running, saw %s", id, stateName(s.state))
+	if s.GetState() != criv1.ContainerState_CONTAINER_RUNNING {
+		return 0, fmt.Errorf("expected container %.12s running, saw %s", id, s.GetState())
 	}
-	if seen := s.labels[podUIDLabel]; seen != "" && seen != podUID {
+	if seen := s.GetLabels()[podUIDLabel]; seen != "" && seen != podUID {
 		return 0, fmt.Errorf("expected container %.12s in Pod %s, saw Pod %s", id, podUID, seen)
 	}
 	var info struct {
 		PID *int `json:"pid"`
 	}
-	text, ok := s.info["info"]
+	text, ok := answer.GetInfo()["info"]
 	if !ok || text == "" {
 		return 0, errors.New("expected the process id in the verbose status, saw none: PID not available from runtime; use the node agent as a Pod instead of --agent=local")
 	}

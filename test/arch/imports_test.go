@@ -231,19 +231,6 @@ func TestNodeAgentStaysSmall(t *testing.T) {
 	}
 }
 
-// TestPluginStartsLight: every verb pays for what is linked in. The gRPC library alone made the plugin two thirds
-// larger, because it keeps the linker from leaving out unused methods.
-func TestPluginStartsLight(t *testing.T) {
-	heavy := join(criClient, []string{"github.com/google/go-containerregistry", "github.com/go-git/go-git", "k8s.io/kubectl"})
-	for _, p := range list(t, "linux", "./cmd/kubectl-kca") {
-		for _, prefix := range heavy {
-			if dep, ok := p.reaches(prefix); ok {
-				t.Errorf("%s reaches %s", p.name(), dep)
-			}
-		}
-	}
-}
-
 func TestNoPackageIsADumpingGround(t *testing.T) {
 	banned := []string{"util", "utils", "helper", "helpers", "common", "shared", "misc", "testutil"}
 	for _, p := range list(t, "linux", "./...") {
