@@ -27,7 +27,7 @@ func (d *doctorRun) agentImage(ctx context.Context) verdict.Check {
 	if d.bind != nil {
 		image = d.bind.AgentImage
 	}
-	const hint = "kubectl kca agent-image -o agent.tar packs it and says how to load it; or name another with init --agent-image"
+	const hint = "kubectl kca agent-image -o agent.tar packs it and says how to load it; a node shows a new image after about a minute; or name another with init --agent-image"
 	node := d.pre.backend.Node.NodeName
 	if node == "" {
 		return verdict.Undecided(name, expected, "no admission controller, so no node", "see the admission controller above")

@@ -77,10 +77,12 @@ func (g *globals) grade(ctx context.Context, steps []int, format string, live bo
 			ID: fmt.Sprintf("step-%d", step), Name: fmt.Sprintf("step %d: %s", step, stepTitles[step-1]), Checks: drill.Grade(material, step),
 		})
 	}
+	unit := "steps"
 	if live {
+		unit = "parts"
 		groups = append(groups, report.Group{ID: "live", Name: "live: the cluster now", Checks: g.gradeLive(ctx, store, material)})
 	}
-	options := []report.Option{report.Unit("steps"), report.Note(gradeNote)}
+	options := []report.Option{report.Unit(unit), report.Note(gradeNote)}
 	if printers.AllowsColorOutput(g.streams.Out) {
 		options = append(options, report.Colour())
 	}

@@ -94,10 +94,7 @@ func (r *initRun) run(ctx context.Context) (err error) {
 	if err := r.confirm(ctx); err != nil {
 		return err
 	}
-	if err := r.prepare(ctx); err != nil {
-		return r.interrupted(ctx, err)
-	}
-	return nil
+	return r.unfinished(r.prepare(ctx))
 }
 
 // earlier reads lab.json of an earlier init and refuses to bind the lab a second time.
@@ -183,10 +180,10 @@ func (r *initRun) bind(bind Binding) error {
 	return err
 }
 
-// interrupted gives a signal after the first change its exit code, and the way on.
-func (r *initRun) interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil && r.changed {
-		return cli.Uncertain(fmt.Errorf("init was interrupted after it had begun to change the cluster; run it again to continue: %w", err))
+// unfinished gives an error behind the first change its exit code, and the way on.
+func (r *initRun) unfinished(err error) error {
+	if err == nil || !r.changed {
+		return err
 	}
-	return err
+	return cli.Uncertain(fmt.Errorf("init had begun to change the cluster and did not finish: %w; run it again to continue", err))
 }

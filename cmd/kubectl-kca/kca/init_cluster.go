@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/restmapper"
 
@@ -30,9 +31,15 @@ func (r *initRun) confirm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
+	// Without an answer no node is marked; what is wrong with Kyverno is said by the preflight.
+	admission, _ := r.env.reader.Admission(ctx, func() int64 { return 0 })
 	var names []string
 	for _, n := range nodes.Items {
-		names = append(names, fmt.Sprintf("%s (%s)", n.Name, n.Status.NodeInfo.KubeletVersion))
+		about := n.Status.NodeInfo.KubeletVersion
+		if n.Name == admission.Node.NodeName {
+			about += ", runs the admission controller"
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", n.Name, about))
 	}
 	r.tell("The drill stops Kyverno's admission controller, twice, for at most 20 s each, and creates namespaces,")
 	r.tell("a policy and Pods. Use it on a cluster that you can throw away, and on no other.\n")
@@ -40,8 +47,11 @@ func (r *initRun) confirm(ctx context.Context) error {
 	typed := r.flags.confirm
 	if !r.given("confirm") {
 		fmt.Fprintf(r.streams.ErrOut, "Type the name of the context to go on: ")
-		if typed, err = readLine(ctx, r.streams.In); err != nil {
+		typed, err = readLine(ctx, r.streams.In)
+		if err != nil || !printers.IsTerminal(r.streams.In) { // a person's Enter has ended the line
 			fmt.Fprintln(r.streams.ErrOut)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -81,9 +91,9 @@ func (r *initRun) installKyverno(ctx context.Context) error {
 		return err
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(r.env.client.Discovery()))
-	r.changed = true
 	r.tell("applying %d objects of %s", len(objects), r.flags.install)
 	err = setup.Apply(ctx, r.env.dynamic, mapper, objects, func(done, all int, what string) {
+		r.changed = true
 		if done%25 == 0 || done == all {
 			r.tell("  %d of %d applied (%s)", done, all, report.Escape(what))
 		}

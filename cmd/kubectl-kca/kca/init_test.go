@@ -40,7 +40,7 @@ func (l *learner) readBinding() Binding {
 func TestInitBindsALab(t *testing.T) {
 	s := newAPIServer(t)
 	l := newLearner(t, s)
-	l.run("init", "--confirm", "lab").want(0, "context  lab", s.url, "node1 (v1.36.3)", "Pod kyverno/kyverno-admission-controller-1 on node node1",
+	l.run("init", "--confirm", "lab").want(0, "context  lab", s.url, "node1 (v1.36.3, runs the admission controller)", "Pod kyverno/kyverno-admission-controller-1 on node node1",
 		"right: pods/attach -n kube-lab-system", "lab freeze is bound to context lab", "scope.json, then kubectl kca act 1")
 	wantWrites(t, s, posted, posted, posted)
 	bind := l.readBinding()
@@ -197,7 +197,7 @@ func TestInitSurvivesAFailedCreate(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	l.run("init", "--confirm", "lab").want(2, "creating namespace kca-webhook-control")
+	l.run("init", "--confirm", "lab").want(3, "creating namespace kca-webhook-control", "run it again to continue")
 	if _, err := os.Stat(l.labFile(bindingFile)); err == nil {
 		t.Error("a failed init wrote lab.json")
 	}

@@ -109,63 +109,68 @@ func (g *globals) resetUnbound(store *evidence.Store) error {
 	return err
 }
 
-// clean resumes first: while Kyverno is frozen, deleting would only add to what is stuck (K-19).
-func (g *globals) clean(ctx context.Context, env *clusterEnv, lab drill.Lab, store *evidence.Store, bind Binding) error {
+// clean resumes first: while Kyverno is frozen, deleting would only add to what is stuck (K-19). An
+// error behind the first deletion says that the rest is still to be done.
+func (g *globals) clean(ctx context.Context, env *clusterEnv, lab drill.Lab, store *evidence.Store, bind Binding) (err error) {
 	g.tell("cleaning up in context %s (%s)", report.Escape(env.context), report.Escape(env.server))
 	if err := g.rescueIn(ctx, env, lab, &bind, rescueFlags{}); err != nil {
 		return fmt.Errorf("resuming before anything is removed: %w", err)
 	}
-	if err := g.removePolicy(ctx, env, lab, store); err != nil {
-		return stopped(ctx, err)
+	deleted := false
+	defer func() {
+		if err != nil && deleted {
+			err = cli.Uncertain(fmt.Errorf("reset had begun to remove the lab and did not finish: %w; run it again", err))
+		}
+	}()
+	removal, err := removePolicy(ctx, env, lab, store)
+	if err != nil {
+		return err
 	}
+	deleted = g.tellRemoval(removal)
 	gone := map[string]string{}
 	for _, name := range []string{lab.Target, lab.Control} {
 		removal, err := setup.RemoveNamespace(ctx, env.client, name, bind.Namespaces[name], lab.Name)
 		if err != nil {
-			return stopped(ctx, err)
+			return err
 		}
-		g.tellRemoval(removal)
+		deleted = g.tellRemoval(removal) || deleted
 		if removal.Done {
 			gone[name] = bind.Namespaces[name]
 		}
 	}
-	return stopped(ctx, setup.AwaitGone(ctx, env.client, gone, goneLimit))
+	return setup.AwaitGone(ctx, env.client, gone, goneLimit)
 }
 
-// stopped words a signal in the middle of a reset, which has changed something by then.
-func stopped(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return cli.Uncertain(fmt.Errorf("reset was interrupted; run it again to finish: %w", err))
-	}
-	return err
-}
-
-func (g *globals) tellRemoval(r setup.Removal) {
+// tellRemoval says what became of an object, and reports whether it was deleted now.
+func (g *globals) tellRemoval(r setup.Removal) bool {
 	switch {
 	case r.Done && r.Why != "":
 		g.tell("%s %s", r.Object, r.Why)
 	case r.Done:
 		g.tell("removed %s", r.Object)
+		return true
 	default:
 		g.tell("left %s alone: %s", r.Object, report.Escape(r.Why))
 	}
+	return false
 }
 
 // removePolicy deletes the policy that act 2 created: the one with the lab's label and the UID in
 // the evidence.
-func (g *globals) removePolicy(ctx context.Context, env *clusterEnv, lab drill.Lab, store *evidence.Store) error {
+func removePolicy(ctx context.Context, env *clusterEnv, lab drill.Lab, store *evidence.Store) (setup.Removal, error) {
+	removal := setup.Removal{Object: "validatingpolicy " + lab.Policy}
 	live, err := env.policies.Get(ctx, lab.Policy)
 	if apierrors.IsNotFound(err) { // also when the whole kind is not there
-		return nil
+		removal.Done, removal.Why = true, "is not there"
+		return removal, nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading policy %s: %w", lab.Policy, err)
+		return removal, fmt.Errorf("reading policy %s: %w", lab.Policy, err)
 	}
 	made, err := policyMade(store)
 	if err != nil {
-		return err
+		return removal, err
 	}
-	removal := setup.Removal{Object: "validatingpolicy " + lab.Policy}
 	byHand := "`kubectl delete validatingpolicies.policies.kyverno.io " + lab.Policy + "` if it is yours to delete"
 	switch {
 	case live.Lab != lab.Name:
@@ -176,12 +181,11 @@ func (g *globals) removePolicy(ctx context.Context, env *clusterEnv, lab drill.L
 		removal.Why = fmt.Sprintf("its UID is %s, this lab created %s; %s", live.UID, made.uid, byHand)
 	default:
 		if err := env.policies.Delete(ctx, lab.Policy, live.UID); err != nil {
-			return err
+			return removal, err
 		}
 		removal.Done = true
 	}
-	g.tellRemoval(removal)
-	return nil
+	return removal, nil
 }
 
 // archive puts the lab's folder away and says where.

@@ -1,6 +1,7 @@
 package kca
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -95,4 +96,22 @@ func TestResetRemovesAPolicyWhoseAnswerWasLost(t *testing.T) {
 	if s.has(policy) {
 		t.Error("the policy stayed")
 	}
+}
+
+// A reset that breaks off behind its first deletion is exit 3, keeps the folder, and is finished by
+// the next one.
+func TestResetIsFinishedByTheNext(t *testing.T) {
+	s, l := initialised(t)
+	fail := true
+	s.before = func(r *http.Request) {
+		if fail && r.Method == http.MethodDelete && r.URL.Path == control {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	l.run("reset").want(3, "removed namespace kca-webhook-target", "run it again")
+	if _, err := os.Stat(l.labFile(bindingFile)); err != nil {
+		t.Errorf("an unfinished reset took the lab away: %v", err)
+	}
+	fail = false
+	l.run("reset").want(0, "namespace kca-webhook-target was gone already", "removed namespace kca-webhook-control")
 }
