@@ -61,9 +61,19 @@ func newAPIServer(t *testing.T) *apiServer {
 	return s
 }
 
+// intercept has f see every request before it is served; nil ends that.
+func (s *apiServer) intercept(f func(r *http.Request)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = f
+}
+
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.before != nil {
-		s.before(r)
+	s.mu.Lock()
+	before := s.before
+	s.mu.Unlock()
+	if before != nil {
+		before(r)
 	}
 	body, err := decodeBody(r)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -190,18 +189,16 @@ func TestInitRefusesAReplacedNamespace(t *testing.T) {
 func TestInitSurvivesAFailedCreate(t *testing.T) {
 	s := newAPIServer(t)
 	l := newLearner(t, s)
-	var fail atomic.Bool
-	fail.Store(true)
-	s.before = func(r *http.Request) {
-		if fail.Load() && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/namespaces") && s.has(target) {
+	s.intercept(func(r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/namespaces") && s.has(target) {
 			panic(http.ErrAbortHandler)
 		}
-	}
+	})
 	l.run("init", "--confirm", "lab").want(3, "creating namespace kca-webhook-control", "run it again to continue")
 	if _, err := os.Stat(l.labFile(bindingFile)); err == nil {
 		t.Error("a failed init wrote lab.json")
 	}
-	fail.Store(false)
+	s.intercept(nil)
 	l.run("init", "--confirm", "lab").want(0, "2 to create")
 }
 
@@ -224,11 +221,11 @@ func TestInitIsInterrupted(t *testing.T) {
 			l := newLearner(t, s)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			s.before = func(r *http.Request) {
+			s.intercept(func(r *http.Request) {
 				if tt.at(s, r) {
 					cancel()
 				}
-			}
+			})
 			l.runIn(ctx, "init", "--confirm", "lab").want(tt.code, tt.told)
 			if _, err := os.Stat(l.labFile(bindingFile)); err == nil {
 				t.Error("an interrupted init wrote lab.json")

@@ -102,16 +102,15 @@ func TestResetRemovesAPolicyWhoseAnswerWasLost(t *testing.T) {
 // the next one.
 func TestResetIsFinishedByTheNext(t *testing.T) {
 	s, l := initialised(t)
-	fail := true
-	s.before = func(r *http.Request) {
-		if fail && r.Method == http.MethodDelete && r.URL.Path == control {
+	s.intercept(func(r *http.Request) {
+		if r.Method == http.MethodDelete && r.URL.Path == control {
 			panic(http.ErrAbortHandler)
 		}
-	}
+	})
 	l.run("reset").want(3, "removed namespace kca-webhook-target", "run it again")
 	if _, err := os.Stat(l.labFile(bindingFile)); err != nil {
 		t.Errorf("an unfinished reset took the lab away: %v", err)
 	}
-	fail = false
+	s.intercept(nil)
 	l.run("reset").want(0, "namespace kca-webhook-target was gone already", "removed namespace kca-webhook-control")
 }
