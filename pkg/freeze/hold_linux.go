@@ -25,7 +25,7 @@ func (f *freezer) hold(ctx context.Context) (Cause, error) {
 				return ByTimer, err
 			}
 		case err == nil && state != stateStopped:
-			return f.endedBy(now), nil
+			return f.endedBy(bootNow()), nil // not now: this freezer may have been stopped itself in between
 		case err == nil:
 			f.lastSeen = now
 		}
@@ -61,10 +61,10 @@ func (f *freezer) confirmStop(now moment, state string) (bool, error) {
 	return false, nil
 }
 
-// endedBy names who resumed a process that this freezer did not resume. Before
-// the watchdog's time it was none of ours.
-func (f *freezer) endedBy(now moment) Cause {
-	if now >= f.deadline.add(f.opts.Grace) {
+// endedBy names who resumed a process that this freezer did not resume and found
+// running at the time seen. Before the watchdog's time it was none of ours.
+func (f *freezer) endedBy(seen moment) Cause {
+	if seen >= f.deadline.add(f.opts.Grace) {
 		return ByWatchdog
 	}
 	return ByForeign
