@@ -55,7 +55,7 @@ func (a *localAgent) Survey(ctx context.Context, t Target) (Surveyed, error) {
 	if t.Node != a.o.Node {
 		return Surveyed{}, fmt.Errorf("surveying: expected a target on node %s, saw one on %s", a.o.Node, t.Node)
 	}
-	pid, err := runtimePID(ctx, a.o.CRISocket, a.sockets, t)
+	pid, err := a.runtimePID(ctx, t)
 	if err != nil {
 		return Surveyed{}, fmt.Errorf("surveying node %s: %w", t.Node, err)
 	}

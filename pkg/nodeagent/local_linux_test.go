@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"kube-lab.dev/kube-lab/pkg/drill"
 	"kube-lab.dev/kube-lab/pkg/freeze"
 	"kube-lab.dev/kube-lab/pkg/freeze/freezetest"
@@ -73,20 +71,24 @@ func playCLI() int {
 	return 0
 }
 
-// agentBinary builds the real agent, once for all tests.
+// agentBinary builds the real agent and what lies beside it, once for all tests.
 var agentBinary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "nodeagent-test")
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, BinaryName(runtime.GOARCH))
-	cmd := exec.Command("go", "build", "-o", path, "kube-lab.dev/kube-lab/cmd/kubectl-kca/agent")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the agent: %w: %s", err, out)
+	built = filepath.Join(dir, BinaryName(runtime.GOARCH))
+	for path, source := range map[string]string{
+		built: "agent",
+		filepath.Join(dir, RuntimeClientName(runtime.GOARCH)): "runtime",
+	} {
+		cmd := exec.Command("go", "build", "-o", path, "kube-lab.dev/kube-lab/cmd/kubectl-kca/"+source)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building %s: %w: %s", source, err, out)
+		}
 	}
-	built = path
-	return path, nil
+	return built, nil
 })
 
 // local is an agent of this machine and a container of its own to work on.
@@ -126,31 +128,41 @@ func TestLocalSurvey(t *testing.T) {
 }
 
 // TestLocalSurveyMustAgreeWithTheRuntime: the runtime's process id and the one in /proc are the same,
-// or nothing is done.
+// or nothing is done; a runtime's client that says nothing clear is no agreement.
 func TestLocalSurveyMustAgreeWithTheRuntime(t *testing.T) {
 	t.Parallel()
-	_, c := local(t, LocalOptions{})
+	agent, c := local(t, LocalOptions{CRISocket: "/run/some.sock"})
+	real := agent.(*localAgent).o.Binary //nolint:forcetypeassert // as NewLocal returns it here
 	for name, tc := range map[string]struct {
-		pid  int
-		text string
+		script string
+		text   string
 	}{
-		"agree":    {pid: c.Identity.PID},
-		"disagree": {pid: os.Getpid(), text: "comparing with the container runtime"},
+		"agree":         {script: fmt.Sprintf("echo %d", c.Identity.PID)},
+		"disagree":      {script: fmt.Sprintf("echo %d", os.Getpid()), text: "comparing with the container runtime"},
+		"init itself":   {script: "echo 1", text: "expected a process id"},
+		"negative":      {script: "echo -7", text: "expected a process id"},
+		"not a number":  {script: "echo none", text: "expected a process id"},
+		"two answers":   {script: fmt.Sprintf("echo %[1]d; echo %[1]d", c.Identity.PID), text: "expected a process id"},
+		"says nothing":  {script: "true", text: "expected a process id"},
+		"fails":         {script: "echo no such container >&2; exit 1", text: "no such container"},
+		"fails, silent": {script: "exit 1", text: "expected an answer of"},
+		"not there":     {text: "comes with the node agent in the release archive"},
+		"asks for the right one": {script: fmt.Sprintf(`[ "$*" = "--container-id %s --pod-uid %s --socket /run/some.sock" ] && echo %d`,
+			c.Identity.ContainerID, c.Identity.PodUID, c.Identity.PID)},
 	} {
-		answer := running(c.Identity.ContainerID, fmt.Sprintf(`{"pid":%d}`, tc.pid))
-		answer.Status.Labels[podUIDLabel] = c.Identity.PodUID
-		binary, err := agentBinary()
-		if err != nil {
+		dir := t.TempDir()
+		binary := filepath.Join(dir, BinaryName(runtime.GOARCH))
+		if err := os.Symlink(real, binary); err != nil {
 			t.Fatal(err)
 		}
-		agent, err := NewLocal(LocalOptions{
-			Node: "node-1", BootID: c.Identity.BootID, Binary: binary,
-			CRISocket: serve(t, map[string]*criv1.ContainerStatusResponse{c.Identity.ContainerID: answer}),
-		})
-		if err != nil {
-			t.Fatal(err)
+		if tc.script != "" {
+			client := filepath.Join(dir, RuntimeClientName(runtime.GOARCH))
+			if err := os.WriteFile(client, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700); err != nil { //nolint:gosec // it must be executable
+				t.Fatal(err)
+			}
 		}
-		_, err = agent.Survey(t.Context(), targetOf(c))
+		agent.(*localAgent).o.Binary = binary //nolint:forcetypeassert // as above
+		_, err := agent.Survey(t.Context(), targetOf(c))
 		if (err == nil) != (tc.text == "") || (err != nil && !strings.Contains(err.Error(), tc.text)) {
 			t.Errorf("%s: %v, want %q", name, err, tc.text)
 		}

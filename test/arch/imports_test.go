@@ -52,7 +52,8 @@ var rules = map[string]rule{
 	"probe":        {ours: []string{"drill", "manifests", "strictjson"}, noReach: commandLine},
 	"registration": {ours: []string{"drill", "manifests", "strictjson"}, noReach: commandLine},
 	"setup":        {ours: []string{"manifests"}, noReach: commandLine},
-	"nodeagent":    {ours: []string{"drill", "freeze", "manifests", "strictjson"}, noReach: commandLine},
+	"nodeagent":    {ours: []string{"drill", "freeze", "manifests", "strictjson"}, noReach: join(commandLine, criClient)},
+	"cri":          {noReach: join(commandLine, kubeClient)},
 	"evidence":     {ours: []string{"strictjson"}, noReach: join(commandLine, kubeClient)},
 
 	// for tests only: real processes to freeze
@@ -228,6 +229,22 @@ func TestNodeAgentStaysSmall(t *testing.T) {
 	r := rule{ours: []string{"freeze"}, noDirect: []string{"net", "os/exec"}, noReach: join(commandLine, kubeClient, criClient, []string{"net/http"})}
 	for _, fault := range r.faults(agent) {
 		t.Error(fault)
+	}
+}
+
+// TestPluginsStayQuickToStart: the runtime's client doubles a plugin's size and its start-up time (docs/adr/0007).
+func TestPluginsStayQuickToStart(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin"} {
+		for _, p := range list(t, goos, "./cmd/...") {
+			if strings.HasSuffix(p.name(), "/runtime") {
+				continue // the one program that is the client
+			}
+			for _, prefix := range criClient {
+				if dep, ok := p.reaches(prefix); ok {
+					t.Errorf("%s reaches %s on %s", p.name(), dep, goos)
+				}
+			}
+		}
 	}
 }
 

@@ -121,8 +121,12 @@ func (d *doctorRun) localMode(context.Context) verdict.Check {
 		return check
 	}
 	plugin, err := cli.Executable()
+	var agent string
 	if err == nil {
-		_, err = nodeagent.FindBinary("", plugin)
+		agent, err = nodeagent.FindBinary("", plugin)
+	}
+	if err == nil {
+		_, err = nodeagent.FindRuntimeClient(agent)
 	}
 	if err == nil {
 		_, err = nodeagent.NewLocal(nodeagent.LocalOptions{Node: b.Node.NodeName, BootID: b.NodeBootID})

@@ -1,4 +1,4 @@
-package nodeagent
+package cri
 
 import (
 	"context"
@@ -16,6 +16,10 @@ import (
 	"google.golang.org/grpc/status"
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
+
+const podUID = "0a1b2c3d-1111-2222-3333-444455556666"
+
+var containerID = strings.Repeat("ab", 32)
 
 // fakeRuntime is a container runtime that knows the containers in its map.
 type fakeRuntime struct {
@@ -63,7 +67,7 @@ func serve(t *testing.T, known map[string]*criv1.ContainerStatusResponse) string
 func running(id, info string) *criv1.ContainerStatusResponse {
 	r := &criv1.ContainerStatusResponse{Status: &criv1.ContainerStatus{
 		Id: id, State: criv1.ContainerState_CONTAINER_RUNNING,
-		Labels: map[string]string{podUIDLabel: someProcess().PodUID},
+		Labels: map[string]string{podUIDLabel: podUID},
 	}}
 	if info != "" {
 		r.Info = map[string]string{"info": info}
@@ -71,8 +75,8 @@ func running(id, info string) *criv1.ContainerStatusResponse {
 	return r
 }
 
-func TestRuntimePID(t *testing.T) {
-	id := someProcess().ContainerID
+func TestPID(t *testing.T) {
+	id := containerID
 	exited := running(id, `{"pid":4242}`)
 	exited.Status.State = criv1.ContainerState_CONTAINER_EXITED
 	otherPod := running(id, `{"pid":4242}`)
@@ -102,8 +106,8 @@ func TestRuntimePID(t *testing.T) {
 			if tc.answer != nil {
 				known[id] = tc.answer
 			}
-			target := Target{ContainerID: "containerd://" + id, PodUID: someProcess().PodUID}
-			pid, err := runtimePID(t.Context(), "unix://"+serve(t, known), nil, target)
+			target := Container{ID: id, PodUID: podUID}
+			pid, err := PID(t.Context(), "unix://"+serve(t, known), nil, target)
 			if pid != tc.pid || (tc.text == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), tc.text)) {
 				t.Errorf("got %d, %v; want %d, %q", pid, err, tc.pid, tc.text)
 			}
@@ -111,9 +115,9 @@ func TestRuntimePID(t *testing.T) {
 	}
 }
 
-func TestRuntimePIDSearchesTheKnownSockets(t *testing.T) {
-	id := someProcess().ContainerID
-	target := Target{ContainerID: id, PodUID: someProcess().PodUID}
+func TestPIDSearchesTheKnownSockets(t *testing.T) {
+	id := containerID
+	target := Container{ID: id, PodUID: podUID}
 	missing := filepath.Join(t.TempDir(), "none.sock")
 	other := serve(t, nil)
 	right := serve(t, map[string]*criv1.ContainerStatusResponse{id: running(id, `{"pid":4242}`)})
@@ -127,19 +131,19 @@ func TestRuntimePIDSearchesTheKnownSockets(t *testing.T) {
 		"a runtime that does not know":   {known: []string{missing, other}, text: "does not know container"},
 		"two runtimes, one knows it not": {known: []string{other, missing}, text: "--cri-socket"},
 	} {
-		pid, err := runtimePID(t.Context(), "", tc.known, target)
+		pid, err := PID(t.Context(), "", tc.known, target)
 		if pid != tc.pid || (tc.text == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), tc.text)) {
 			t.Errorf("%s: got %d, %v; want %d, %q", name, pid, err, tc.pid, tc.text)
 		}
 	}
-	if _, err := runtimePID(t.Context(), missing, nil, target); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := PID(t.Context(), missing, nil, target); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a socket that was named and is missing: %v, want an error", err)
 	}
 }
 
-// TestRuntimePIDNeedsRoot is P-05: a socket that may not be opened is no missing runtime, after which
+// TestPIDNeedsRoot is P-05: a socket that may not be opened is no missing runtime, after which
 // /proc alone would decide.
-func TestRuntimePIDNeedsRoot(t *testing.T) {
+func TestPIDNeedsRoot(t *testing.T) {
 	denied := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
 	err := dialProblem("/run/containerd/containerd.sock", denied)
 	if errors.Is(err, errNotHere) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "need root on the node") {

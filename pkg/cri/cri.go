@@ -1,4 +1,7 @@
-package nodeagent
+// Package cri asks a node's container runtime which process is the main one of a container, over the
+// Container Runtime Interface (k8s.io/cri-api). It is a package of its own because it links gRPC, which
+// neither the plugin, for its start-up time, nor the node agent, for its size, should carry.
+package cri
 
 import (
 	"context"
@@ -20,46 +23,51 @@ import (
 // criLimit bounds one question to a container runtime.
 const criLimit = 5 * time.Second
 
-// knownSockets are where the container runtimes listen by default.
-func knownSockets() []string {
-	return []string{"/run/containerd/containerd.sock", "/run/k3s/containerd/containerd.sock", "/run/crio/crio.sock"}
-}
-
 // errNotHere says that a runtime does not know the container or is not there; another one may.
 var errNotHere = errors.New("not here")
 
-// runtimePID asks the container runtime which process is the container's main one. Without a
-// socket and with none at a known path it returns 0: /proc alone has to tell then. A runtime that is
-// there must answer; its silence is never taken for agreement.
-func runtimePID(ctx context.Context, socket string, known []string, t Target) (int, error) {
+// Container says which container is meant.
+type Container struct {
+	// ID is the container's id, without the runtime in front of it (containerd://…).
+	ID string
+	// PodUID is the UID of its Pod.
+	PodUID string
+}
+
+// PID asks the container runtime which process is the container's main one. Without a socket and
+// with none at a known path it returns 0: /proc alone has to tell then. A runtime that is there must
+// answer; its silence is never taken for agreement.
+func PID(ctx context.Context, socket string, known []string, c Container) (int, error) {
 	if socket != "" {
-		pid, err := askRuntime(ctx, strings.TrimPrefix(socket, "unix://"), t)
+		pid, err := askRuntime(ctx, strings.TrimPrefix(socket, "unix://"), c)
 		if errors.Is(err, errNotHere) {
 			err = fmt.Errorf("%w; name the runtime of this node with --cri-socket", err)
 		}
 		return pid, err
 	}
-	var asked []error
+	var asked error
 	for _, path := range known {
-		pid, err := askRuntime(ctx, path, t)
+		pid, err := askRuntime(ctx, path, c)
 		switch {
 		case err == nil:
 			return pid, nil
 		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, errNotHere) && asked == nil:
+			asked = err
 		case errors.Is(err, errNotHere):
-			asked = append(asked, err)
+			asked = fmt.Errorf("%w; %w", asked, err)
 		default:
 			return 0, err
 		}
 	}
-	if len(asked) > 0 {
-		return 0, fmt.Errorf("%w; name the runtime of this node with --cri-socket", joined(asked...))
+	if asked != nil {
+		return 0, fmt.Errorf("%w; name the runtime of this node with --cri-socket", asked)
 	}
 	return 0, nil
 }
 
 // askRuntime asks one runtime.
-func askRuntime(ctx context.Context, path string, t Target) (int, error) {
+func askRuntime(ctx context.Context, path string, c Container) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, criLimit)
 	defer cancel()
 	// Dialled once by hand, because grpc hides why a socket cannot be opened.
@@ -76,7 +84,7 @@ func askRuntime(ctx context.Context, path string, t Target) (int, error) {
 		return 0, fmt.Errorf("asking the container runtime at %s: %w", path, err)
 	}
 	defer conn.Close() //nolint:errcheck // only read
-	id := bareContainerID(t.ContainerID)
+	id := c.ID
 	answer, err := criv1.NewRuntimeServiceClient(conn).ContainerStatus(ctx, &criv1.ContainerStatusRequest{ContainerId: id, Verbose: true})
 	if status.Code(err) == codes.NotFound {
 		return 0, fmt.Errorf("%w: the container runtime at %s does not know container %s", errNotHere, path, id)
@@ -84,7 +92,7 @@ func askRuntime(ctx context.Context, path string, t Target) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("asking the container runtime at %s: %w", path, err)
 	}
-	pid, err := pidOf(answer, id, t.PodUID)
+	pid, err := pidOf(answer, id, c.PodUID)
 	if err != nil {
 		return 0, fmt.Errorf("asking the container runtime at %s: %w", path, err)
 	}
