@@ -57,7 +57,7 @@ func TestEveryLabHasItsImages(t *testing.T) {
 	}
 	for labs, wanted := range map[which][]string{
 		noLab:   {"registry.k8s.io/pause:3.10"},
-		kcaOnly: {"reg.kyverno.io/kyverno/kyverno:latest", "registry.k8s.io/coredns/coredns:v1.14.3"},
+		kcaOnly: {"reg.kyverno.io/kyverno/kyverno:v1.19.1", "registry.k8s.io/coredns/coredns:v1.14.3"},
 		allLabs: {"quay.io/argoproj/argocd:v3.5.2", "docker.io/library/nginx:1.27-alpine", "docker.io/library/buildpack-deps:bookworm-scm"},
 	} {
 		for _, ref := range wanted {

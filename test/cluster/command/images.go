@@ -7,6 +7,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"kube-lab.dev/kube-lab/test/cluster/images"
+	"kube-lab.dev/kube-lab/test/cluster/labs"
 	"kube-lab.dev/kube-lab/test/cluster/node"
 )
 
@@ -16,17 +17,17 @@ const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 // manifests; nginx, redis, busybox and git are stand-ins made from Debian
 // packages. built are the folders of binaries by the name of their module,
 // argoSource is the folder of Argo CD's own module.
-func imageList(labs which, built map[string]string, argoSource string) []images.Image {
+func imageList(wanted which, built map[string]string, argoSource string) []images.Image {
 	program := func(module, name string) string { return filepath.Join(built[module], name) }
 	list := []images.Image{static(node.PauseImage, program("pause", "pause"), "/pause", "65535:65535"), busyboxImage()}
-	if labs != noLab {
+	if wanted != noLab {
 		list = append(list,
 			static("registry.k8s.io/coredns/coredns:v1.14.3", program("coredns", "coredns"), "/coredns", ""),
-			static("reg.kyverno.io/kyverno/kyverno:latest", program("kyverno", "kyverno"), "/ko-app/kyverno", "65532"),
-			static("reg.kyverno.io/kyverno/kyvernopre:latest", program("kyverno", "kyverno-init"), "/ko-app/kyverno-init", "65532"),
+			static("reg.kyverno.io/kyverno/kyverno:"+labs.KyvernoVersion, program("kyverno", "kyverno"), "/ko-app/kyverno", "65532"),
+			static("reg.kyverno.io/kyverno/kyvernopre:"+labs.KyvernoVersion, program("kyverno", "kyverno-init"), "/ko-app/kyverno-init", "65532"),
 			nginxImage(), gitImage())
 	}
-	if labs == allLabs {
+	if wanted == allLabs {
 		list = append(list, argocdImage(program("argocd", "argocd"), argoSource), redisImage())
 	}
 	return list

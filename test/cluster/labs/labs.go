@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"kube-lab.dev/kube-lab/test/cluster/kube"
@@ -51,7 +52,7 @@ func Kyverno(source string) Lab {
 		Name: "Kyverno", Namespace: "kyverno", Deployment: "kyverno-admission-controller", Pods: 1,
 		Selector: "app.kubernetes.io/component%3Dadmission-controller",
 		Off:      []string{"kyverno-background-controller", "kyverno-cleanup-controller", "kyverno-reports-controller"},
-		Manifest: fileManifest(source, "config/install-latest-testing.yaml"),
+		Manifest: released(fileManifest(source, "config/install-latest-testing.yaml")),
 		Check:    kyvernoRegistered,
 	}
 }
@@ -73,6 +74,28 @@ func fileManifest(source, path string) func() (string, error) {
 	return func() (string, error) {
 		raw, err := os.ReadFile(filepath.Join(source, path))
 		return string(raw), err
+	}
+}
+
+// KyvernoVersion is the tag of Kyverno's images. The module holds only the manifest
+// for testing, which names them latest, and what runs should say what it is.
+const KyvernoVersion = "v1.19.1"
+
+// released gives the images of Kyverno's manifest their version.
+func released(manifest func() (string, error)) func() (string, error) {
+	return func() (string, error) {
+		raw, err := manifest()
+		if err != nil {
+			return "", err
+		}
+		named := strings.NewReplacer(
+			"reg.kyverno.io/kyverno/kyverno:latest", "reg.kyverno.io/kyverno/kyverno:"+KyvernoVersion,
+			"reg.kyverno.io/kyverno/kyvernopre:latest", "reg.kyverno.io/kyverno/kyvernopre:"+KyvernoVersion,
+		).Replace(raw)
+		if named == raw {
+			return "", errors.New("naming Kyverno's images: expected tags latest in its manifest, saw none")
+		}
+		return named, nil
 	}
 }
 
