@@ -138,7 +138,9 @@ func (l *lab) restartKyverno() {
 }
 
 // secondFreeze removes the journal, which is the lock, and starts the same act from a copy of the
-// lab folder. The process reads T, so the second freezer refuses it.
+// lab folder. While the process reads T the second freezer refuses it. The journal owns the first
+// act's Pod, so the garbage collector ends that one, which resumes the process: after that a second
+// freeze is one of its own.
 func (f *frozenAct) secondFreeze() {
 	l := f.l
 	l.t.Helper()
@@ -152,7 +154,7 @@ func (f *frozenAct) secondFreeze() {
 	if err := os.Remove(filepath.Join(home, "kca-webhook", "evidence", "05.raw.jsonl")); err != nil {
 		l.t.Fatal(err)
 	}
-	if r := l.kca("act", "5", "--lab-home", home); r.code == 0 {
+	if r := l.kca("act", "5", "--lab-home", home); r.code == 0 && !strings.Contains(f.said(), "resumed by signal") {
 		l.t.Errorf("a second act 5 passed while the first one held the process: %s", r)
 	}
 }
