@@ -13,6 +13,9 @@ MAKEFLAGS += --no-print-directory
 # The toolchain that is installed is the one that is used; never download another one behind the user's back.
 export GOTOOLCHAIN := local
 export GOWORK := off
+# One way of compiling for everything but the race detector: Kubernetes' client is compiled once, not once per target.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath
 
 # What `version` prints. The date is the commit's, so that the same commit gives the same bytes.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null || echo v0.0.0-dev)
@@ -65,7 +68,6 @@ verify-generated:
 .PHONY: lint
 lint: ## Run golangci-lint over both modules
 	@linter=$$(hack/tools/install.sh golangci-lint); \
-	 export CGO_ENABLED=0; \
 	 $(STEP) "golangci-lint (first time, about 4 min)" "$$linter" run --build-tags e2e ./...; \
 	 cd test/cluster && ../../$(STEP) "golangci-lint in test/cluster" "$$linter" run --config ../../.golangci.yml --build-tags cluster ./...
 
