@@ -103,7 +103,7 @@ func (f *freezer) runningState() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if state == stateStopped || state == "t" {
+	if !Running(state) {
 		return "", fmt.Errorf("checking process %d: expected it running, seen it already stopped (state %s); run rescue first", f.opts.Identity.PID, state)
 	}
 	return state, nil

@@ -22,7 +22,9 @@ func confirm(id Identity, bootID string, p process, parent place) error {
 		return fmt.Errorf("reading start_ticks %q: %w", id.StartTicks, err)
 	}
 	switch {
-	case bootID == "" || bootID != id.BootID:
+	case bootID == "":
+		return emptyBootID(id)
+	case bootID != id.BootID:
 		return fmt.Errorf("%w: expected boot id %s, seen %s: the node was restarted", ErrGone, id.BootID, bootID)
 	case p.pid != id.PID || p.startTicks != ticks:
 		return fmt.Errorf("%w: expected process %d started at tick %d, seen process %d started at tick %d", ErrGone, id.PID, ticks, p.pid, p.startTicks)
@@ -34,6 +36,11 @@ func confirm(id Identity, bootID string, p process, parent place) error {
 		return fmt.Errorf("confirming process %d: expected Pod UID %s in its cgroup, seen %q", p.pid, id.PodUID, p.place.podUID)
 	}
 	return confirmMain(p, parent)
+}
+
+// emptyBootID says that nothing is known of the boot, which is not another boot.
+func emptyBootID(id Identity) error {
+	return fmt.Errorf("confirming process %d: expected boot id %s, seen an empty one; nothing was signalled; try again", id.PID, id.BootID)
 }
 
 // confirmMain refuses a process that cannot be a container's main process as far

@@ -29,7 +29,7 @@ func TestConfirm(t *testing.T) {
 		"zombie":                               {change: func(p *process) { p.state = "Z" }, gone: true},
 		"dead":                                 {change: func(p *process) { p.state = "X" }, gone: true},
 		"other boot":                           {boot: "another", gone: true},
-		"unknown boot":                         {boot: "-", gone: true},
+		"unknown boot is not another boot":     {boot: "-"},
 		"other container":                      {change: func(p *process) { p.place.containerID = otherID }},
 		"no container":                         {change: func(p *process) { p.place = place{} }},
 		"other Pod, same container id":         {change: func(p *process) { p.place.podUID = "11111111-4e5f-6071-8293-a4b5c6d7e8f9" }},

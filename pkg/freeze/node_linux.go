@@ -19,13 +19,52 @@ type Node struct {
 	fs   procfs.FS
 }
 
-// NewNode reads processes below procRoot, which is /proc outside of tests.
+// realProc is where the node's processes are visible outside of tests.
+const realProc = "/proc"
+
+// NewNode reads processes below procRoot, which is /proc outside of tests. It
+// refuses a /proc of another PID namespace than the caller's, as `unshare --pid` or
+// a chroot leave behind: its numbers mean other processes than a system call's.
 func NewNode(procRoot string) (Node, error) {
 	pfs, err := procfs.NewFS(procRoot)
 	if err != nil {
 		return Node{}, fmt.Errorf("opening %s: %w", procRoot, err)
 	}
-	return Node{root: procRoot, fs: pfs}, nil
+	n := Node{root: procRoot, fs: pfs}
+	if procRoot == realProc {
+		err = n.checkSelf()
+	}
+	return n, err
+}
+
+// checkSelf compares the caller's own number in /proc with the kernel's.
+func (n Node) checkSelf() error {
+	seen, err := os.Readlink(filepath.Join(n.root, "self"))
+	if err == nil && seen == strconv.Itoa(os.Getpid()) {
+		return nil
+	}
+	if err != nil {
+		seen = err.Error()
+	}
+	return fmt.Errorf("opening %s: expected it to show this process as %d, seen %s: it belongs to another PID namespace; nothing was signalled; run the agent in the node's own PID namespace", n.root, os.Getpid(), seen)
+}
+
+// pidfdNumber is the number of a pidfd's process in the PID namespace of this /proc.
+func (n Node) pidfdNumber(fd int) (int, error) {
+	info, err := os.ReadFile(filepath.Join(n.root, "self/fdinfo", strconv.Itoa(fd)))
+	if err != nil {
+		return 0, fmt.Errorf("reading the pidfd in %s: expected this process to be visible there; nothing was signalled: %w", n.root, err)
+	}
+	for line := range strings.Lines(string(info)) {
+		if number, ok := strings.CutPrefix(line, "Pid:"); ok {
+			pid, err := strconv.Atoi(strings.TrimSpace(number))
+			if err != nil {
+				return 0, fmt.Errorf("reading the pidfd in %s: %w", n.root, err)
+			}
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("reading the pidfd in %s: expected a line with Pid, seen none; nothing was signalled; a newer kernel is needed", n.root)
 }
 
 // State letters of /proc/PID/stat. A process stopped by its tracer shows t, not T.

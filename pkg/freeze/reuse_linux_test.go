@@ -68,8 +68,15 @@ func TestReusedPIDInside(t *testing.T) {
 }
 
 // takeOver ends the main process and gives its number to a new process in the same
-// container. It tries until no thread of the test gets the number first.
+// container.
 func takeOver(t *testing.T, c *freezetest.Container) {
+	t.Helper()
+	takeOverFrom(t, c, c)
+}
+
+// takeOverFrom ends c's main process and gives its number to a new process of heir.
+// It tries until no thread of the test gets the number first.
+func takeOverFrom(t *testing.T, c, heir *freezetest.Container) {
 	t.Helper()
 	want := c.Identity.PID
 	c.Kill()
@@ -77,7 +84,7 @@ func takeOver(t *testing.T, c *freezetest.Container) {
 		if err := os.WriteFile(lastPIDFile, []byte(strconv.Itoa(want-1)), 0o600); err != nil {
 			t.Skipf("needs the right to choose process ids: %v", err)
 		}
-		pid := c.Exec(t, "sleep", "1000")
+		pid := heir.Exec(t, "sleep", "1000")
 		if pid == want {
 			return
 		}
@@ -86,19 +93,27 @@ func takeOver(t *testing.T, c *freezetest.Container) {
 	t.Fatalf("process id %d was not given again", want)
 }
 
+// reusedBeforeOpen: the process is gone for certain only when nothing else of its
+// container is alive.
 func reusedBeforeOpen(t *testing.T, n freeze.Node) {
-	c := freezetest.Start(t, freezetest.Options{})
-	time.Sleep(50 * time.Millisecond) // the start times shall differ by some ticks
-	takeOver(t, c)
-	if _, err := n.Open(c.Identity); !errors.Is(err, freeze.ErrGone) {
-		t.Errorf("opening: got %v, want gone", err)
+	for kind, heirOf := range map[freeze.Kind]func(*freezetest.Container) *freezetest.Container{
+		freeze.Gone:   func(*freezetest.Container) *freezetest.Container { return freezetest.Start(t, freezetest.Options{}) },
+		freeze.Failed: func(c *freezetest.Container) *freezetest.Container { return c },
+	} {
+		c := freezetest.Start(t, freezetest.Options{})
+		heir := heirOf(c)
+		time.Sleep(50 * time.Millisecond) // the start times shall differ by some ticks
+		takeOverFrom(t, c, heir)
+		if _, err := n.Open(c.Identity); err == nil || errors.Is(err, freeze.ErrGone) != (kind == freeze.Gone) {
+			t.Errorf("opening: got %v, want %s", err, kind)
+		}
+		stop(t, c.Identity.PID)
+		var out strings.Builder
+		if err := freeze.Rescue(n, c.Identity, &out); (err == nil) != (kind == freeze.Gone) || !strings.Contains(out.String(), `"event":"`+string(kind)+`"`) {
+			t.Errorf("rescue: got %v, %s, want %s", err, out.String(), kind)
+		}
+		staysStopped(t, c.Identity.PID)
 	}
-	stop(t, c.Identity.PID)
-	var out strings.Builder
-	if err := freeze.Rescue(n, c.Identity, &out); err != nil || !strings.Contains(out.String(), `"gone"`) {
-		t.Errorf("rescue: got %v, %s", err, out.String())
-	}
-	staysStopped(t, c.Identity.PID)
 }
 
 // reusedAfterOpen: the pidfd still means the process that is gone.

@@ -18,11 +18,20 @@ type Target struct {
 
 // Open takes a pidfd of the process and confirms the identity, in this order, so
 // that a number given to another process meanwhile is noticed. The caller closes
-// the Target. The error is ErrGone when there is nothing left to signal.
+// the Target. The error is ErrGone when there is nothing left to signal, which is
+// proved by /proc: it shows no process of the container any more.
 func (n Node) Open(id Identity) (*Target, error) {
 	if err := id.Validate(); err != nil {
 		return nil, err
 	}
+	t, err := n.open(id)
+	if errors.Is(err, ErrGone) {
+		return nil, n.proveGone(id, err)
+	}
+	return t, err
+}
+
+func (n Node) open(id Identity) (*Target, error) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -33,11 +42,32 @@ func (n Node) Open(id Identity) (*Target, error) {
 		return nil, fmt.Errorf("opening pidfd of process %d: %w", id.PID, err)
 	}
 	t := &Target{id: id, node: n, fd: fd}
-	if err := t.Verify(); err != nil {
+	err = t.checkNamespace()
+	if err == nil {
+		err = t.Verify()
+	}
+	if err != nil {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
+}
+
+// checkNamespace refuses a pidfd and a /proc that number processes differently:
+// pidfd_open counts in the caller's PID namespace, /proc in the one it was mounted
+// in. The fdinfo of a pidfd gives the number in that of /proc: 0 when the process is
+// not part of it, -1 when it has ended.
+func (t *Target) checkNamespace() error {
+	seen, err := t.node.pidfdNumber(t.fd)
+	switch {
+	case err != nil:
+		return err
+	case seen == t.id.PID:
+		return nil
+	case t.Exited():
+		return fmt.Errorf("%w: process %d has ended", ErrGone, t.id.PID)
+	}
+	return fmt.Errorf("confirming process %d: expected the same number in %s, seen %d: it shows another PID namespace; nothing was signalled; run the agent in the node's own PID namespace", t.id.PID, t.node.root, seen)
 }
 
 // Close releases the pidfd.
@@ -51,8 +81,8 @@ func (t *Target) Verify() error {
 		return err
 	}
 	p, err := t.node.process(t.id.PID)
-	if vanished(err) {
-		return fmt.Errorf("%w: no process %d", ErrGone, t.id.PID)
+	if err != nil && t.Exited() {
+		return fmt.Errorf("%w: process %d has ended", ErrGone, t.id.PID)
 	}
 	if err != nil {
 		return err
@@ -87,10 +117,11 @@ func (t *Target) VerifyMain() error {
 }
 
 // State is the state letter of the process's main thread. The error is ErrGone
-// once the process has ended; any other error leaves the state unknown.
+// once the process has ended, which only the pidfd can tell: a /proc that does not
+// show it leaves the state unknown, as any other error does.
 func (t *Target) State() (string, error) {
 	state, err := t.node.state(t.id.PID)
-	if t.Exited() || vanished(err) {
+	if t.Exited() {
 		return "", fmt.Errorf("%w: process %d has ended", ErrGone, t.id.PID)
 	}
 	return state, err

@@ -88,6 +88,11 @@ const (
 	DoResume Verb = "resume"
 )
 
+// Running says whether a state letter of /proc/PID/stat is one of a process that
+// runs or waits for something to do. Every other one, also an unknown or a new one,
+// is no proof that it runs: T is stopped, t is stopped by a tracer.
+func Running(state string) bool { return state == "R" || state == "S" || state == "D" }
+
 // Command goes down the channel to the freezer, one JSON object per line.
 type Command struct {
 	Do Verb `json:"do"`

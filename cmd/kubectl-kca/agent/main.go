@@ -24,8 +24,11 @@ const (
 	exitUsage
 )
 
-// errUsage marks errors that were not yet reported as an event.
-var errUsage = errors.New("wrong arguments")
+// Errors that were not yet reported as an event.
+var (
+	errUsage = errors.New("wrong arguments")
+	errStart = errors.New("starting the agent")
+)
 
 func main() {
 	// A reader that went away must not kill the agent before it has resumed the process.
@@ -44,6 +47,9 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) int {
 	case errors.Is(err, errUsage):
 		_ = json.NewEncoder(out).Encode(freeze.Event{Event: freeze.Failed, Error: err.Error()})
 		return exitUsage
+	case errors.Is(err, errStart):
+		_ = json.NewEncoder(out).Encode(freeze.Event{Event: freeze.Failed, Error: err.Error()})
+		return exitFailed
 	default:
 		return exitFailed
 	}
@@ -116,7 +122,7 @@ func (f *flags) target() (freeze.Node, freeze.Identity, error) {
 	}
 	n, err := freeze.NewNode(f.procRoot)
 	if err != nil {
-		return n, id, fmt.Errorf("%w: %w", errUsage, err)
+		return n, id, fmt.Errorf("%w: %w", errStart, err)
 	}
 	return n, id, nil
 }
@@ -124,7 +130,7 @@ func (f *flags) target() (freeze.Node, freeze.Identity, error) {
 func survey(_ context.Context, f *flags, _ io.Reader, out io.Writer) error {
 	n, err := freeze.NewNode(f.procRoot)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+		return fmt.Errorf("%w: %w", errStart, err)
 	}
 	return freeze.Survey(n, freeze.SurveyOptions{ContainerID: f.containerID, PodUID: f.podUID, PID: f.pid, Out: out})
 }

@@ -51,3 +51,12 @@ func TestWrongArguments(t *testing.T) {
 		})
 	}
 }
+
+// TestNoProc: what keeps the agent from starting is an event as well, and no wrong argument.
+func TestNoProc(t *testing.T) {
+	var out bytes.Buffer
+	args := []string{"survey", "--proc", "/does/not/exist"}
+	if code := run(context.Background(), args, strings.NewReader(""), &out); code != exitFailed || !strings.Contains(out.String(), "/does/not/exist") {
+		t.Errorf("exit code %d, said %q, want %d and the path", code, out.String(), exitFailed)
+	}
+}

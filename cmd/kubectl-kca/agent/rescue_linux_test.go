@@ -27,18 +27,19 @@ func TestRescue(t *testing.T) {
 		code    int
 		after   bool // the process is stopped afterwards
 	}{
-		"stopped":     {id: same, stopped: true, want: freeze.Resumed},
-		"running":     {id: same, want: freeze.NotStopped},
-		"another pid": {id: changed(func(id *freeze.Identity) { id.PID = 1 << 22 }), stopped: true, want: freeze.Gone, after: true},
+		"stopped": {id: same, stopped: true, want: freeze.Resumed},
+		"running": {id: same, want: freeze.NotStopped},
+		// A number that fits nothing is no proof while the container is alive.
+		"another pid": {id: changed(func(id *freeze.Identity) { id.PID = 1 << 22 }), stopped: true, want: freeze.Failed, code: exitFailed, after: true},
 		"one tick off (P-13)": {
 			id: func(t *testing.T, c *freezetest.Container) freeze.Identity {
 				id := c.Identity
 				id.StartTicks = plusOne(t, id.StartTicks)
 				return id
 			},
-			stopped: true, want: freeze.Gone, after: true,
+			stopped: true, want: freeze.Failed, code: exitFailed, after: true,
 		},
-		"another boot":      {id: changed(func(id *freeze.Identity) { id.BootID = "x" }), stopped: true, want: freeze.Gone, after: true},
+		"another boot":      {id: changed(func(id *freeze.Identity) { id.BootID = "x" }), stopped: true, want: freeze.Failed, code: exitFailed, after: true},
 		"another container": {id: changed(func(id *freeze.Identity) { id.ContainerID = strings.Repeat("ab", 32) }), stopped: true, want: freeze.Failed, code: exitFailed, after: true},
 		"ended": {
 			id:   func(_ *testing.T, c *freezetest.Container) freeze.Identity { c.Kill(); return c.Identity },
