@@ -37,9 +37,12 @@ type Agent interface {
 	// Rescue resumes the process of a claim on its node. A process that is gone is no error. With an
 	// error and an Outcome the process is known, and something else went wrong.
 	Rescue(ctx context.Context, c Claim) (Rescued, error)
-	// SeenRunning looks at the process of a claim and says whether it was seen alive and not
-	// stopped. False without an error means it was seen stopped.
+	// SeenRunning looks at the process of a claim and says whether it was seen running. False
+	// without an error means that it was seen stopped, or in a state that proves nothing.
 	SeenRunning(ctx context.Context, c Claim) (bool, error)
+	// LeftStopped says whether the process of the last session was stopped, by whomever, when it was
+	// last seen. A session that was refused for that reason counts as well.
+	LeftStopped() bool
 }
 
 // Target is the container whose main process is meant, as the API server knows it.
@@ -113,7 +116,7 @@ type Rescued struct {
 func rescued(ev freeze.Event, c Claim) (Rescued, error) {
 	switch ev.Event {
 	case freeze.Resumed, freeze.NotStopped:
-		if ev.State == "" || ev.State == stateStopped {
+		if !freeze.Running(ev.State) {
 			return Rescued{}, fmt.Errorf("rescuing process %d on node %s: expected it running, saw state %q", c.Process.PID, c.Node, ev.State)
 		}
 		return Rescued{Outcome: ev.Event, State: ev.State}, nil
@@ -125,9 +128,6 @@ func rescued(ev freeze.Event, c Claim) (Rescued, error) {
 		return Rescued{}, fmt.Errorf("rescuing process %d on node %s: expected resumed, not-stopped or gone, saw %q", c.Process.PID, c.Node, ev.Event)
 	}
 }
-
-// stateStopped is the state letter of a stopped process.
-const stateStopped = "T"
 
 // HelpCommand is the one command a person with a root shell on the node types when nothing else
 // helps: it continues the process only if the container's id is still in its cgroup.

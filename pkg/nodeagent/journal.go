@@ -41,6 +41,8 @@ type Journal struct {
 	lab    string
 	holder string
 	now    clock
+	// stopped says whether the process was stopped when it was last seen; nil before Acquire.
+	stopped func() bool
 }
 
 // NewJournal opens the journal for one lab and one run of the program.
@@ -69,11 +71,13 @@ func newHolder() (string, error) {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(id[:])), nil
 }
 
-// looker is the part of an Agent that the journal needs: where it works, and a look at a process.
+// looker is the part of an Agent that the journal needs: where it works, a look at a process, and
+// how the process of its own session was left.
 type looker interface {
 	Mode() string
 	Node() string
 	SeenRunning(ctx context.Context, c Claim) (bool, error)
+	LeftStopped() bool
 }
 
 // Acquire takes the journal for a process, before anything is done to it. A journal that somebody
@@ -101,6 +105,7 @@ func (j *Journal) Acquire(ctx context.Context, agent looker, p drill.Process) er
 			return err
 		}
 	}
+	j.stopped = agent.LeftStopped
 	return j.write(ctx, e, func(lease *coordinationv1.Lease) {
 		lease.Annotations[targetAnnotation] = string(text)
 		delete(lease.Annotations, deadlineAnnotation)
@@ -149,7 +154,8 @@ func (j *Journal) Deadline(ctx context.Context, holdFor time.Duration) error {
 
 // Release gives the journal back. With froze it also notes that a freeze has just been seen to be
 // over, which the distance to the next one is counted from. It does nothing when this run does not
-// hold the journal.
+// hold the journal, and it refuses when the process was stopped when it was last seen, whoever did
+// that: the journal is all that a rescue knows.
 func (j *Journal) Release(ctx context.Context, froze bool) error {
 	e, err := j.Read(ctx)
 	if err != nil {
@@ -157,6 +163,9 @@ func (j *Journal) Release(ctx context.Context, froze bool) error {
 	}
 	if e.Holder != j.holder {
 		return nil
+	}
+	if j.stopped != nil && j.stopped() && e.Claim != nil {
+		return fmt.Errorf("releasing the freeze journal: expected process %d on node %s running, saw it stopped last; the journal keeps it; run `kubectl kca rescue`", e.Claim.Process.PID, e.Claim.Node)
 	}
 	return j.clear(ctx, e, froze)
 }

@@ -33,12 +33,16 @@ func someProcess() drill.Process {
 // fixedAgent answers what the journal asks about a process.
 type fixedAgent struct {
 	running bool
+	stopped bool
 	err     error
 	asked   []Claim
 }
 
 func (a *fixedAgent) Mode() string { return ModePod }
 func (a *fixedAgent) Node() string { return "node-1" }
+
+func (a *fixedAgent) LeftStopped() bool { return a.stopped }
+
 func (a *fixedAgent) SeenRunning(_ context.Context, c Claim) (bool, error) {
 	a.asked = append(a.asked, c)
 	return a.running, a.err
@@ -236,6 +240,25 @@ func TestReleaseTouchesNoOtherHolder(t *testing.T) {
 	e, err := journalAt(client, "freeze", "me/2/y", noon).Read(t.Context())
 	if err != nil || e.Holder != "other/1/x" || !e.LastResumed.IsZero() {
 		t.Errorf("journal after a foreign release: %+v, %v", e, err)
+	}
+}
+
+// TestReleaseKeepsAStoppedProcess: without its claim no rescue would find it.
+func TestReleaseKeepsAStoppedProcess(t *testing.T) {
+	j := journalAt(fake.NewClientset(), "freeze", "me/2/y", noon)
+	agent := &fixedAgent{stopped: true}
+	if err := j.Acquire(t.Context(), agent, someProcess()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Release(t.Context(), false); err == nil || !strings.Contains(err.Error(), "kubectl kca rescue") {
+		t.Errorf("releasing a process that was seen stopped last: %v, want a refusal", err)
+	}
+	if e, err := j.Read(t.Context()); err != nil || e.Claim == nil {
+		t.Errorf("journal afterwards: %+v, %v, want the claim kept", e, err)
+	}
+	agent.stopped = false
+	if err := j.Release(t.Context(), false); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -22,6 +22,7 @@ type localAgent struct {
 	o LocalOptions
 	// sockets are where a container runtime is looked for when none is named.
 	sockets []string
+	last    *reports // of the last session; nil before
 }
 
 // NewLocal returns an agent that runs on this machine, which must be the target's node, as root.
@@ -95,6 +96,9 @@ func (a *localAgent) SeenRunning(ctx context.Context, c Claim) (bool, error) {
 	return seenRunning(ev, c, t)
 }
 
+// LeftStopped is what the parties of the last session reported.
+func (a *localAgent) LeftStopped() bool { return a.last != nil && a.last.leftStopped() }
+
 // Freezer starts the two resumers, the watchdog first, and waits until both have confirmed the
 // process.
 func (a *localAgent) Freezer(ctx context.Context, p drill.Process, hold time.Duration) (*Session, error) {
@@ -107,6 +111,7 @@ func (a *localAgent) Freezer(ctx context.Context, p drill.Process, hold time.Dur
 		return nil, err
 	}
 	r := newReports()
+	a.last = r
 	at := &localParties{agent: a, process: p}
 	if at.watchdog, err = a.start(freeze.Watchdog, watchdog, r); err == nil {
 		at.freezer, err = a.start(freeze.Freezer, freezer, r)

@@ -43,6 +43,7 @@ type podAgent struct {
 	o        PodOptions
 	client   kubernetes.Interface
 	attacher attacher
+	last     *reports // of the last session; nil before
 }
 
 // NewPod returns an agent that runs as a Pod in the helper namespace. It makes its own client from
@@ -117,8 +118,11 @@ func seenRunning(ev freeze.Event, c Claim, t Target) (bool, error) {
 	if err := sameProcess(c.Process, freeze.Identity(seen.Process)); err != nil {
 		return false, fmt.Errorf("looking at node %s: %w", c.Node, err)
 	}
-	return seen.State != "" && seen.State != stateStopped, nil
+	return freeze.Running(seen.State), nil
 }
+
+// LeftStopped is what the parties of the last session reported.
+func (a *podAgent) LeftStopped() bool { return a.last != nil && a.last.leftStopped() }
 
 // Freezer starts the Pod of the two resumers and waits until both have confirmed the process.
 func (a *podAgent) Freezer(ctx context.Context, p drill.Process, hold time.Duration) (*Session, error) {
@@ -138,6 +142,7 @@ func (a *podAgent) Freezer(ctx context.Context, p drill.Process, hold time.Durat
 		return nil, err
 	}
 	r := newReports()
+	a.last = r
 	parties := a.follow(ctx, pod, p, r)
 	start, cancel := context.WithTimeoutCause(ctx, a.o.StartLimit, fmt.Errorf("not started within %s", a.o.StartLimit))
 	defer cancel()

@@ -125,8 +125,8 @@ func freezeNow(t *testing.T, api *apiServer, pod *corev1.Pod, s *Session, stream
 	go func() {
 		defer close(answered)
 		if got := <-stream.commands; got == `{"do":"freeze"}` {
-			api.write(pod, manifests.FreezerContainer, line(freeze.Event{Event: freeze.Frozen, State: "T"}, "3"))
-			api.write(pod, manifests.WatchdogContainer, line(freeze.Event{Event: freeze.Frozen, State: "T"}, "4"))
+			api.write(pod, manifests.FreezerContainer, line(freeze.Event{Event: freeze.Frozen, State: "T", StoppedBootNS: "2"}, "3"))
+			api.write(pod, manifests.WatchdogContainer, line(freeze.Event{Event: freeze.Frozen, State: "T", StoppedBootNS: "3"}, "4"))
 		}
 	}()
 	ev, err := s.Freeze(t.Context())

@@ -31,7 +31,7 @@ type reports struct {
 type voice struct {
 	ready, frozen, resumed, failed *freeze.Event
 	states                         []freeze.Event
-	runs                           bool // said last that the process is not stopped
+	runs                           bool // said last that the process runs or has ended
 	gone                           bool // nothing more will come
 	why                            error
 }
@@ -77,14 +77,14 @@ func (v *voice) hear(ev freeze.Event) {
 		v.frozen, v.runs = &ev, false
 	case freeze.State:
 		v.states = append(v.states, ev)
-		v.runs = ev.State != "" && ev.State != stateStopped
+		v.runs = freeze.Running(ev.State)
 	case freeze.Resumed:
-		v.resumed, v.runs = &ev, true
+		v.resumed, v.runs = &ev, freeze.Running(ev.State)
 	case freeze.Gone:
 		v.runs = true // a process that ended is not stopped
 	case freeze.Failed:
 		v.failed = &ev
-		v.runs = !ev.Signalled || (ev.State != "" && ev.State != stateStopped)
+		v.runs = freeze.Running(ev.State)
 	}
 }
 
@@ -212,7 +212,23 @@ func (r *reports) resumed() *freeze.Event {
 }
 
 func (r *reports) watchdogResumed() *freeze.Event {
-	return look(r, func() *freeze.Event { return r.watchdog.resumed })
+	return look(r, func() *freeze.Event {
+		if !r.watchdogSawTheStop() {
+			return nil
+		}
+		return r.watchdog.resumed
+	})
+}
+
+// watchdogSawTheStop says whether the watchdog's last stop is the freezer's. A stop and a resume by
+// somebody else before it may still be on their way when the freeze is asked for. Both parties read
+// the same clock, the freezer before its signal.
+func (r *reports) watchdogSawTheStop() bool {
+	if r.freezer.frozen == nil || r.watchdog.frozen == nil {
+		return false
+	}
+	_, ok := nanosBetween(r.freezer.frozen.StoppedBootNS, r.watchdog.frozen.StoppedBootNS)
+	return ok
 }
 
 func (r *reports) failed() bool {
@@ -234,10 +250,22 @@ func (r *reports) watchdogAlive() bool {
 }
 
 // running says whether the process was reported running after a freeze. The watchdog's word counts
-// only when it had seen the stop.
+// only when it had seen the stop of the freezer.
 func (r *reports) running() bool {
 	return look(r, func() bool {
-		return r.proven || r.freezer.runs || (r.watchdog.frozen != nil && r.watchdog.runs)
+		return r.proven || r.freezer.runs || (r.watchdogSawTheStop() && r.watchdog.runs)
+	})
+}
+
+// leftStopped says whether the process was stopped, by whomever, when it was last seen.
+func (r *reports) leftStopped() bool {
+	if r.running() {
+		return false
+	}
+	return look(r, func() bool {
+		f := r.freezer.failed
+		byFreezer := f != nil && f.State != "" && !freeze.Running(f.State)
+		return byFreezer || (r.watchdog.frozen != nil && !r.watchdog.runs)
 	})
 }
 

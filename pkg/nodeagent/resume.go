@@ -48,14 +48,16 @@ func (s *Session) await(ctx context.Context, limit time.Duration) (Resumed, erro
 	if ctx.Err() != nil {
 		return Resumed{}, fmt.Errorf("waiting for the resume: %w", context.Cause(ctx))
 	}
-	if ev := r.resumed(); ev != nil {
-		return s.resumed(*ev), nil
+	ev := r.resumed()
+	if ev == nil {
+		ev = r.watchdogResumed()
 	}
-	if ev := r.watchdogResumed(); ev != nil {
-		return s.resumed(*ev), nil
-	}
+	// Also after a resumed event, whose state may be none of a process that runs.
 	if sure := s.makeSure(ctx); sure != nil {
 		return Resumed{}, sure
+	}
+	if ev != nil {
+		return s.resumed(*ev), nil
 	}
 	if failure := r.broken(); failure != nil {
 		err = failure

@@ -373,3 +373,91 @@ func TestHelpCommandChecksTheContainer(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestOnlyAStateThatRunsIsProof: a stopped, traced or unknown process was not seen running.
+func TestOnlyAStateThatRunsIsProof(t *testing.T) {
+	for _, state := range []string{"R", "S", "D", "T", "t", "Z", ""} {
+		for name, ev := range map[string]freeze.Event{
+			"state":   {Event: freeze.State, State: state},
+			"resumed": {Event: freeze.Resumed, ResumedBy: freeze.ByTimer, State: state},
+			"failed":  {Event: freeze.Failed, Error: "already stopped", State: state},
+		} {
+			s := &script{onFreeze: frozen}
+			session := open(t, s)
+			if _, err := session.Freeze(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.freezer(ev)
+			if want := freeze.Running(state); session.SeenRunning() != want {
+				t.Errorf("%s with state %q: running %v, want %v", name, state, session.SeenRunning(), want)
+			}
+		}
+		if _, err := rescued(freeze.Event{Event: freeze.NotStopped, State: state}, Claim{}); (err == nil) != freeze.Running(state) {
+			t.Errorf("a rescue that saw state %q: %v", state, err)
+		}
+		id := freeze.Identity(someProcess())
+		seen, err := seenRunning(freeze.Event{Event: freeze.Surveyed, Identity: &id, State: state}, Claim{Process: someProcess()}, someTarget())
+		if err != nil || seen != freeze.Running(state) {
+			t.Errorf("a survey that saw state %q: running %v, %v", state, seen, err)
+		}
+	}
+}
+
+// TestAResumeIsNoProofByItself: when the state behind it is unknown, the session looks afresh.
+func TestAResumeIsNoProofByItself(t *testing.T) {
+	for _, found := range []Rescued{{Outcome: freeze.NotStopped, State: "S"}, {}} {
+		s := &script{onFreeze: frozen, found: found}
+		session := open(t, s)
+		if _, err := session.Freeze(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.freezer(freeze.Event{Event: freeze.Resumed, ResumedBy: freeze.ByTimer, State: "t"})
+		got, err := session.Wait(t.Context())
+		if (err == nil) != (found.Outcome != "") || s.rescues != 1 {
+			t.Errorf("Wait: %+v, %v after %d fresh looks, which found %+v", got, err, s.rescues, found)
+		}
+	}
+}
+
+// TestAnEarlierStopIsNoProof: somebody stopped and continued the process before the freeze, and the
+// watchdog's word of it arrives after the freeze.
+func TestAnEarlierStopIsNoProof(t *testing.T) {
+	s := &script{onFreeze: func(s *script) {
+		s.freezer(freeze.Event{Event: freeze.Frozen, State: "T", StoppedBootNS: "5000000"})
+		s.watchdog(freeze.Event{Event: freeze.Frozen, State: "T", StoppedBootNS: "1000000"})
+		s.watchdog(freeze.Event{Event: freeze.Resumed, ResumedBy: freeze.ByWatchdog, State: "S"})
+	}}
+	session := open(t, s)
+	if _, err := session.Freeze(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if session.SeenRunning() || s.r.watchdogResumed() != nil {
+		t.Error("an earlier stop counts as the freeze")
+	}
+	s.watchdog(freeze.Event{Event: freeze.Frozen, State: "T", StoppedBootNS: "6000000"})
+	s.watchdog(freeze.Event{Event: freeze.State, State: "S"})
+	if !session.SeenRunning() {
+		t.Error("the watchdog saw this freeze and its end")
+	}
+}
+
+func TestLeftStopped(t *testing.T) {
+	refused := freeze.Event{Event: freeze.Failed, Error: "already stopped", State: "T"}
+	for name, tc := range map[string]struct {
+		tell func(*script)
+		want bool
+	}{
+		"nothing was said":           {tell: func(*script) {}},
+		"the freezer refused it":     {tell: func(s *script) { s.freezer(refused) }, want: true},
+		"the watchdog sees it":       {tell: func(s *script) { s.watchdog(freeze.Event{Event: freeze.Frozen, State: "T"}) }, want: true},
+		"a fresh look saw it run":    {tell: func(s *script) { s.freezer(refused); s.r.sawRunning() }},
+		"the watchdog saw it go on":  {tell: func(s *script) { frozen(s); s.watchdog(freeze.Event{Event: freeze.State, State: "S"}) }},
+		"the freezer was hung up on": {tell: func(s *script) { s.freezer(freeze.Event{Event: freeze.Failed, Error: "closed", State: "S"}) }},
+	} {
+		s := &script{r: newReports()}
+		tc.tell(s)
+		if got := s.r.leftStopped(); got != tc.want {
+			t.Errorf("%s: left stopped %v, want %v", name, got, tc.want)
+		}
+	}
+}
