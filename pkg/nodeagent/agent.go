@@ -130,8 +130,12 @@ func rescued(ev freeze.Event, c Claim) (Rescued, error) {
 }
 
 // HelpCommand is the one command a person with a root shell on the node types when nothing else
-// helps: it continues the process only if the container's id is still in its cgroup.
+// helps: it continues the process only if the container's id is still in its cgroup. Of an identity
+// that is not well-formed nothing goes into a command for root; stopped processes are listed then.
 func HelpCommand(p drill.Process) string {
+	if freeze.Identity(p).Validate() != nil {
+		return "ps -e -o pid,stat,args | grep ' T'"
+	}
 	return fmt.Sprintf("sudo sh -c 'grep -q %s /proc/%d/cgroup && kill -CONT %d'", p.ContainerID, p.PID, p.PID)
 }
 

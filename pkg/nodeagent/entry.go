@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kube-lab.dev/kube-lab/pkg/drill"
+	"kube-lab.dev/kube-lab/pkg/freeze"
 	"kube-lab.dev/kube-lab/pkg/manifests"
 )
 
@@ -39,52 +41,102 @@ type Entry struct {
 	lease *coordinationv1.Lease
 }
 
-// Read reads the journal; an Entry without Holder and Claim if there is none.
+// Read reads the journal; an Entry without Holder and Claim if there is none. An *UnreadableError
+// comes with what could be read.
 func (j *Journal) Read(ctx context.Context) (Entry, error) { return readJournal(ctx, j.client) }
 
 func readJournal(ctx context.Context, client kubernetes.Interface) (Entry, error) {
-	lease, err := client.CoordinationV1().Leases(manifests.HelperNamespace).Get(ctx, JournalName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return Entry{}, nil
-	}
-	if apierrors.IsForbidden(err) {
-		return Entry{}, fmt.Errorf("reading the freeze journal: expected the right to get leases in namespace %s; `kubectl kca doctor` lists what is missing: %w", manifests.HelperNamespace, err)
-	}
-	if err != nil {
-		return Entry{}, fmt.Errorf("reading the freeze journal: %w", err)
+	lease, err := readLease(ctx, client)
+	if err != nil || lease == nil {
+		return Entry{}, err
 	}
 	return entryOf(lease)
 }
 
+// readLease returns nil when there is no Lease.
+func readLease(ctx context.Context, client kubernetes.Interface) (*coordinationv1.Lease, error) {
+	lease, err := client.CoordinationV1().Leases(manifests.HelperNamespace).Get(ctx, JournalName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return lease, nil
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("reading the freeze journal: expected the right to get leases in namespace %s; `kubectl kca doctor` lists what is missing: %w", manifests.HelperNamespace, err)
+	}
+	return nil, fmt.Errorf("reading the freeze journal: %w", err)
+}
+
+// entryOf reads as much of a Lease as can be understood.
 func entryOf(lease *coordinationv1.Lease) (Entry, error) {
 	e := Entry{lease: lease}
 	if h := lease.Spec.HolderIdentity; h != nil {
 		e.Holder = *h
 	}
-	if e.Holder != "" {
-		if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-			return Entry{}, fmt.Errorf("reading the freeze journal: expected renewTime and leaseDurationSeconds of holder %s, saw none; run `kubectl kca rescue`", e.Holder)
-		}
-		e.Expires = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
+	var problems []error
+	if spec := lease.Spec; e.Holder != "" && spec.RenewTime != nil && spec.LeaseDurationSeconds != nil {
+		e.Expires = spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
+	} else if e.Holder != "" {
+		problems = append(problems, fmt.Errorf("expected renewTime and leaseDurationSeconds of holder %s, saw none", e.Holder))
 	}
-	if text := lease.Annotations[targetAnnotation]; text != "" {
-		e.Claim = &Claim{}
-		if err := json.Unmarshal([]byte(text), e.Claim); err != nil {
-			return Entry{}, fmt.Errorf("reading annotation %s of the freeze journal: %w", targetAnnotation, err)
-		}
+	var err error
+	if e.Claim, err = claimOf(lease.Annotations[targetAnnotation]); err != nil {
+		problems = append(problems, fmt.Errorf("annotation %s: %w", targetAnnotation, err))
 	}
-	for name, to := range map[string]*time.Time{deadlineAnnotation: &e.Deadline, lastResumedAnnotation: &e.LastResumed} {
-		text := lease.Annotations[name]
-		if text == "" {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			return Entry{}, fmt.Errorf("reading annotation %s of the freeze journal: %w", name, err)
-		}
-		*to = at
+	if e.Deadline, err = timeOf(lease.Annotations[deadlineAnnotation]); err != nil {
+		problems = append(problems, fmt.Errorf("annotation %s: %w", deadlineAnnotation, err))
+	}
+	if e.LastResumed, err = timeOf(lease.Annotations[lastResumedAnnotation]); err != nil {
+		problems = append(problems, fmt.Errorf("annotation %s: %w", lastResumedAnnotation, err))
+	}
+	if err := joined(problems...); err != nil {
+		return e, &UnreadableError{Err: err, next: "run `kubectl kca rescue`"}
 	}
 	return e, nil
+}
+
+// claimOf reads a claim; nil of an empty text. Whoever may write the Lease writes this text, and
+// parts of it end up in a command for root, so every part must have its form.
+func claimOf(text string) (*Claim, error) {
+	if text == "" {
+		return nil, nil
+	}
+	c := &Claim{}
+	if err := json.Unmarshal([]byte(text), c); err != nil {
+		return nil, err
+	}
+	if err := freeze.Identity(c.Process).Validate(); err != nil {
+		return nil, err
+	}
+	if c.Node == "" {
+		return nil, errors.New("expected the name of a node, saw none")
+	}
+	return c, nil
+}
+
+// timeOf reads a time; zero of an empty text.
+func timeOf(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+// UnreadableError says that the journal is there and does not hold what it should.
+type UnreadableError struct {
+	Err  error
+	next string // what to do
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("reading the freeze journal: Lease %s/%s: %v; %s", manifests.HelperNamespace, JournalName, e.Err, e.next)
+}
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// deleteJournal is the command that removes the journal by hand.
+func deleteJournal() string {
+	return fmt.Sprintf("`kubectl -n %s delete lease %s`", manifests.HelperNamespace, JournalName)
 }
 
 // HeldError says that somebody else is about to freeze, or is freezing, a process of this cluster.

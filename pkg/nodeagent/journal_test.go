@@ -266,13 +266,14 @@ func TestReadRefusesWhatItCannotUnderstand(t *testing.T) {
 	holder := "x"
 	for name, lease := range map[string]*coordinationv1.Lease{
 		"target is no JSON":    {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{targetAnnotation: "{"}}},
+		"target is a shell's":  {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{targetAnnotation: `{"node":"n","process":{"container_id":"x' /; reboot; '","pod_uid":"0f3d7a52-8b1c-4c7e-9a55-6f1d2e3c4b5a","pid":7,"start_ticks":"1","boot_id":"b"}}`}}},
 		"deadline is no time":  {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{deadlineAnnotation: "soon"}}},
 		"holder without times": {Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease.Name, lease.Namespace = JournalName, manifests.HelperNamespace
-			if e, err := journalAt(fake.NewClientset(lease), "freeze", "me", noon).Read(t.Context()); err == nil {
-				t.Errorf("read %+v, want an error", e)
+			if e, err := journalAt(fake.NewClientset(lease), "freeze", "me", noon).Read(t.Context()); err == nil || e.Claim != nil {
+				t.Errorf("read %+v, %v, want an error and no claim", e, err)
 			}
 		})
 	}

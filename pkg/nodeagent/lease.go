@@ -65,23 +65,18 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // journalOwner makes sure that the Lease exists, held or not, and refers to it.
 func journalOwner(ctx context.Context, client kubernetes.Interface) (metav1.OwnerReference, error) {
-	e, err := readJournal(ctx, client)
-	if err != nil {
-		return metav1.OwnerReference{}, err
-	}
-	lease := e.lease
-	if lease == nil {
-		lease, err = putLease(ctx, client, e, func(*coordinationv1.Lease) {})
+	lease, err := readLease(ctx, client)
+	if err == nil && lease == nil {
+		lease, err = putLease(ctx, client, Entry{}, func(*coordinationv1.Lease) {})
 		if apierrors.IsAlreadyExists(err) {
-			e, err = readJournal(ctx, client)
-			lease = e.lease
+			lease, err = readLease(ctx, client)
 		}
-		if err != nil {
-			return metav1.OwnerReference{}, err
-		}
-		if lease == nil {
-			return metav1.OwnerReference{}, errors.New("reading the freeze journal: expected the Lease just created, saw none; try again")
-		}
+	}
+	switch {
+	case err != nil:
+		return metav1.OwnerReference{}, err
+	case lease == nil:
+		return metav1.OwnerReference{}, errors.New("reading the freeze journal: expected the Lease just created, saw none; try again")
 	}
 	return metav1.OwnerReference{
 		APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease", Name: lease.Name, UID: lease.UID,

@@ -372,6 +372,11 @@ func TestHelpCommandChecksTheContainer(t *testing.T) {
 	if got := HelpCommand(someProcess()); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	evil := someProcess()
+	evil.ContainerID = "x' /; reboot; '"
+	if got := HelpCommand(evil); strings.Contains(got, "reboot") || strings.Contains(got, "sudo") {
+		t.Errorf("a command for root from another's text: %q", got)
+	}
 }
 
 // TestOnlyAStateThatRunsIsProof: a stopped, traced or unknown process was not seen running.
