@@ -103,7 +103,7 @@ func claimOf(text string) (*Claim, error) {
 	}
 	c := &Claim{}
 	if err := json.Unmarshal([]byte(text), c); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("expected a claim as JSON: %w", err)
 	}
 	if err := freeze.Identity(c.Process).Validate(); err != nil {
 		return nil, err

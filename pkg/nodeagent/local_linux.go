@@ -28,7 +28,7 @@ type localAgent struct {
 // NewLocal returns an agent that runs on this machine, which must be the target's node, as root.
 func NewLocal(o LocalOptions) (Agent, error) {
 	if os.Geteuid() != 0 {
-		return nil, errors.New("opening the node agent: --agent=local needs root on the node, saw another user; use sudo -E, or leave the flag out")
+		return nil, errors.New("opening the node agent: local mode needs root on the node, saw another user; use sudo -E, or let the agent run as a Pod")
 	}
 	node, err := freeze.NewNode("/proc")
 	if err != nil {
@@ -39,7 +39,7 @@ func NewLocal(o LocalOptions) (Agent, error) {
 		return nil, fmt.Errorf("opening the node agent: %w", err)
 	}
 	if o.BootID == "" || boot != o.BootID {
-		return nil, fmt.Errorf("opening the node agent: expected this machine to be node %s (boot id %q), saw boot id %s; run on that node, or leave --agent=local out", o.Node, o.BootID, boot)
+		return nil, fmt.Errorf("opening the node agent: expected this machine to be node %s (boot id %q), saw boot id %s; run on that node, or let the agent run as a Pod", o.Node, o.BootID, boot)
 	}
 	return &localAgent{o: o, sockets: knownSockets()}, nil
 }
@@ -70,7 +70,7 @@ func (a *localAgent) Survey(ctx context.Context, t Target) (Surveyed, error) {
 // Rescue resumes the process of a claim on this machine.
 func (a *localAgent) Rescue(ctx context.Context, c Claim) (Rescued, error) {
 	if c.Node != a.o.Node {
-		return Rescued{}, fmt.Errorf("rescuing process %d: expected a claim on node %s, saw one on %s; run `kubectl kca rescue` there, or leave --agent=local out", c.Process.PID, a.o.Node, c.Node)
+		return Rescued{}, fmt.Errorf("rescuing process %d: expected a claim on node %s, saw one on %s; run `kubectl kca rescue` there", c.Process.PID, a.o.Node, c.Node)
 	}
 	args, err := identityArgs("rescue", c.Process)
 	if err != nil {

@@ -77,11 +77,11 @@ func TestInspectNeedsInit(t *testing.T) {
 func TestRescueFindsNothing(t *testing.T) {
 	s, l := initialised(t)
 	for range 2 {
-		l.run("rescue").want(0, "nothing is left frozen")
+		l.run("rescue").want(0, "names no process")
 	}
 	wantWrites(t, s)
 	other := newLearner(t, s) // without a lab folder, as from another machine
-	other.run("rescue").want(0, "nothing is left frozen")
+	other.run("rescue").want(0, "names no process")
 }
 
 // skewAt judges the clock of a machine that is off by so much.

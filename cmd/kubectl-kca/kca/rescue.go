@@ -3,11 +3,8 @@ package kca
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-lab.dev/kube-lab/pkg/cli"
 	"kube-lab.dev/kube-lab/pkg/drill"
@@ -54,52 +51,42 @@ func (g *globals) rescue(ctx context.Context, f rescueFlags) error {
 	if err != nil {
 		return err
 	}
-	store, err := g.openStore()
+	bind, err := g.rescueBinding(ctx, env)
 	if err != nil {
 		return err
-	}
-	var bind *Binding
-	bound, err := store.Exists(bindingFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if bound {
-		b, err := g.binding(store)
-		if err != nil {
-			return err
-		}
-		if err := g.checkBinding(ctx, env, b); err != nil {
-			return err
-		}
-		bind = &b
 	}
 	return g.rescueIn(ctx, env, lab, bind, f)
 }
 
-// rescueIn rescues in a cluster that the caller has checked, and says what was found.
+// rescueIn rescues in a cluster that the caller has checked, and says what was found. An error behind
+// the first change is exit 3: what is left is not what was there before.
 func (g *globals) rescueIn(ctx context.Context, env *clusterEnv, lab drill.Lab, bind *Binding, f rescueFlags) error {
 	journal, err := nodeagent.NewJournal(env.client, lab.Name)
 	if err != nil {
 		return err
 	}
 	done, err := journal.Rescue(ctx, func(c nodeagent.Claim) (nodeagent.Agent, error) {
-		return openRescuer(ctx, env, c, bind, f)
+		return g.openRescuer(ctx, env, c, bind, f)
 	})
-	if err == nil || !done.Nothing() { // an error that found nothing does not mean that nothing is left
-		g.tellRescue(done)
+	if err == nil && done.Claim == nil { // after an error the journal may name one
+		g.tell("the freeze journal of context %s (%s) names no process, so none was looked at", report.Escape(env.context), report.Escape(env.server))
 	}
-	var unknown *nodeagent.UnknownError
-	if errors.As(err, &unknown) {
+	g.tellRescue(done)
+	if err != nil && (done.Changed() || leavesDoubt(err)) {
 		return cli.Uncertain(err)
 	}
 	return err
 }
 
+// leavesDoubt reports whether an error means that something may be stopped or is still there.
+func leavesDoubt(err error) bool {
+	var unknown *nodeagent.UnknownError
+	var unreadable *nodeagent.UnreadableError
+	var left *nodeagent.LeftError
+	return errors.As(err, &unknown) || errors.As(err, &unreadable) || errors.As(err, &left)
+}
+
 func (g *globals) tellRescue(done nodeagent.Cleared) {
-	if done.Nothing() {
-		g.tell("nothing is left frozen, and no journal is held")
-		return
-	}
 	if done.Claim != nil && done.Process != nil {
 		g.tell("process %d on node %s: %s %s", done.Claim.Process.PID, report.Escape(done.Claim.Node), report.Escape(string(done.Process.Outcome)), report.Escape(done.Process.Detail))
 	}
@@ -109,34 +96,4 @@ func (g *globals) tellRescue(done nodeagent.Cleared) {
 	for _, pod := range done.Pods {
 		g.tell("removed Pod %s", report.Escape(pod))
 	}
-}
-
-// openRescuer opens an agent of the kind that the crashed run used, on the node of its process.
-func openRescuer(ctx context.Context, env *clusterEnv, c nodeagent.Claim, bind *Binding, f rescueFlags) (nodeagent.Agent, error) {
-	if c.Mode == nodeagent.ModeLocal {
-		plugin, err := cli.Executable()
-		if err != nil {
-			return nil, err
-		}
-		binary, err := nodeagent.FindBinary(f.agentBinary, plugin)
-		if err != nil {
-			return nil, err
-		}
-		node, err := env.client.CoreV1().Nodes().Get(ctx, c.Node, metav1.GetOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("reading node %s: %w", c.Node, err)
-		}
-		return nodeagent.NewLocal(nodeagent.LocalOptions{Node: c.Node, BootID: node.Status.NodeInfo.BootID, Binary: binary, CRISocket: f.criSocket})
-	}
-	options := nodeagent.PodOptions{Node: c.Node, Lab: c.Lab, Image: defaultAgentImage()}
-	if bind != nil {
-		options.Image, options.PullSecrets = bind.AgentImage, bind.ImagePullSecrets
-	}
-	if f.agentImage != "" {
-		options.Image = f.agentImage
-	}
-	if len(f.pullSecrets) > 0 {
-		options.PullSecrets = f.pullSecrets
-	}
-	return nodeagent.NewPod(env.config, options)
 }
