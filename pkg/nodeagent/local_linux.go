@@ -122,6 +122,9 @@ func (a *localAgent) Freezer(ctx context.Context, p drill.Process, hold time.Dur
 	start, cancel := context.WithTimeoutCause(ctx, localStartLimit, fmt.Errorf("not ready within %s", localStartLimit))
 	defer cancel()
 	s, err := newSession(start, a.o.Node, p, hold, at, r)
+	if err == nil {
+		err = a.checkRuntime(start, p)
+	}
 	if err != nil {
 		return nil, joined(err, s.Close(ctx))
 	}

@@ -57,6 +57,7 @@ func playCLI() int {
 		fmt.Println(err)
 		return 1
 	}
+	agent.(*localAgent).sockets = nil //nolint:forcetypeassert // as in local
 	s, err := agent.Freezer(context.Background(), drill.Process(id), freeze.Hold)
 	if err == nil {
 		_, err = s.Freeze(context.Background())
@@ -150,23 +151,74 @@ func TestLocalSurveyMustAgreeWithTheRuntime(t *testing.T) {
 		"asks for the right one": {script: fmt.Sprintf(`[ "$*" = "--container-id %s --pod-uid %s --socket /run/some.sock" ] && echo %d`,
 			c.Identity.ContainerID, c.Identity.PodUID, c.Identity.PID)},
 	} {
-		dir := t.TempDir()
-		binary := filepath.Join(dir, BinaryName(runtime.GOARCH))
-		if err := os.Symlink(real, binary); err != nil {
-			t.Fatal(err)
-		}
-		if tc.script != "" {
-			client := filepath.Join(dir, RuntimeClientName(runtime.GOARCH))
-			if err := os.WriteFile(client, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700); err != nil { //nolint:gosec // it must be executable
-				t.Fatal(err)
-			}
-		}
-		agent.(*localAgent).o.Binary = binary //nolint:forcetypeassert // as above
+		agent.(*localAgent).o.Binary = besideRuntime(t, real, tc.script) //nolint:forcetypeassert // as above
 		_, err := agent.Survey(t.Context(), targetOf(c))
 		if (err == nil) != (tc.text == "") || (err != nil && !strings.Contains(err.Error(), tc.text)) {
 			t.Errorf("%s: %v, want %q", name, err, tc.text)
 		}
 	}
+}
+
+// besideRuntime puts the agent beside a runtime's client of the test; none for an empty script.
+func besideRuntime(t *testing.T, agent, script string) string {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, BinaryName(runtime.GOARCH))
+	if err := os.Symlink(agent, binary); err != nil {
+		t.Fatal(err)
+	}
+	if script != "" {
+		client := filepath.Join(dir, RuntimeClientName(runtime.GOARCH))
+		if err := os.WriteFile(client, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it must be executable
+			t.Fatal(err)
+		}
+	}
+	return binary
+}
+
+// TestLocalFreezerMustAgreeWithTheRuntime: a runtime that names another process, or that does not
+// answer, ends both parties before anything is signalled.
+func TestLocalFreezerMustAgreeWithTheRuntime(t *testing.T) {
+	t.Parallel()
+	agent, c := local(t, LocalOptions{CRISocket: "/run/some.sock"})
+	real := agent.(*localAgent).o.Binary //nolint:forcetypeassert // as NewLocal returns it here
+	for name, tc := range map[string]struct{ script, text string }{
+		"agree":      {script: fmt.Sprintf("echo %d", c.Identity.PID)},
+		"no runtime": {script: "echo 0"},
+		"disagree":   {script: fmt.Sprintf("echo %d", os.Getpid()), text: "nothing was signalled"},
+		"fails":      {script: "echo no such container >&2; exit 1", text: "no such container; nothing was signalled"},
+	} {
+		agent.(*localAgent).o.Binary = besideRuntime(t, real, tc.script) //nolint:forcetypeassert // as above
+		s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), time.Second)
+		if (err == nil) != (tc.text == "") || (err != nil && !strings.Contains(err.Error(), tc.text)) {
+			t.Errorf("%s: %v, want %q", name, err, tc.text)
+		}
+		if err == nil {
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if left := partiesOf(t, c); len(left) != 0 {
+			t.Errorf("%s: left the processes %v", name, left)
+		}
+	}
+}
+
+// partiesOf lists the agent's processes that work on a container.
+func partiesOf(t *testing.T, c *freezetest.Container) []string {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, path := range lines {
+		line, err := os.ReadFile(path) //nolint:gosec // a file of /proc
+		if err == nil && strings.Contains(string(line), c.Identity.ContainerID) {
+			found = append(found, path)
+		}
+	}
+	return found
 }
 
 func TestLocalRefusesAnotherMachine(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"kube-lab.dev/kube-lab/pkg/drill"
 )
 
 // knownSockets are where the container runtimes listen by default.
@@ -47,4 +49,17 @@ func (a *localAgent) runtimePID(ctx context.Context, t Target) (int, error) {
 		return 0, fmt.Errorf("asking the container runtime: expected a process id of %s, saw %q; is it of this version?", program, oneLine(string(out)))
 	}
 	return pid, nil
+}
+
+// checkRuntime refuses a process that the container runtime does not call the container's. It is asked
+// once more before a freeze, because a survey may be old.
+func (a *localAgent) checkRuntime(ctx context.Context, p drill.Process) error {
+	pid, err := a.runtimePID(ctx, Target{ContainerID: p.ContainerID, PodUID: p.PodUID})
+	switch {
+	case err != nil:
+		return fmt.Errorf("comparing with the container runtime: %w; nothing was signalled", err)
+	case pid != 0 && pid != p.PID:
+		return fmt.Errorf("comparing with the container runtime: expected process %d of container %.12s, saw %d; nothing was signalled; `kubectl kca reset` and start a new lab", p.PID, p.ContainerID, pid)
+	}
+	return nil
 }
