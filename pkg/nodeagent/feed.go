@@ -20,6 +20,8 @@ const lineLimit = 64 << 10
 // connection; it is delivered once. Every event carries its boot time, so no two are alike.
 type feed struct {
 	deliver func(freeze.Event)
+	// listens is told when a stream to the party opens and when it ends; may be nil.
+	listens func(open bool)
 
 	mu    sync.Mutex
 	seen  map[string]bool

@@ -229,6 +229,15 @@ func (p *localParties) send(ctx context.Context, c freeze.Command) error {
 	return sendLine(ctx, p.freezer.in, c)
 }
 
+func (p *localParties) watchdogLives(context.Context) error {
+	select {
+	case <-p.watchdog.ended:
+		return errors.New("it ended")
+	default:
+		return nil
+	}
+}
+
 func (p *localParties) hangUp() {
 	p.hung.Do(func() {
 		if p.freezer != nil {

@@ -154,6 +154,55 @@ func TestPodFreezeByTimer(t *testing.T) {
 	}
 }
 
+// TestPodWatchdogIsLookedAt: its log stream is still open when its container has ended, as a kubelet
+// leaves it for seconds.
+func TestPodWatchdogIsLookedAt(t *testing.T) {
+	api, stream := newAPIServer(t), newPipeAttacher()
+	s, pod := openPod(t, api, stream)
+	api.mu.Lock()
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name == manifests.WatchdogContainer {
+			c.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error"}
+		}
+	}
+	api.mu.Unlock()
+	if _, err := s.Freeze(t.Context()); err == nil || !strings.Contains(err.Error(), "exit code 137") || !strings.Contains(err.Error(), "nothing was frozen") {
+		t.Errorf("Freeze with a dead watchdog: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPodWatchdogUnheard: an ended log stream counts as a dead watchdog until it is open again.
+func TestPodWatchdogUnheard(t *testing.T) {
+	api, stream := newAPIServer(t), newPipeAttacher()
+	s, pod := openPod(t, api, stream)
+	alive := func(want bool) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := s.reports.until(ctx, func() bool { return s.WatchdogReady() == want }); err != nil {
+			t.Errorf("the watchdog does not become alive=%v: %v", want, err)
+		}
+	}
+	alive(true)
+	key := pod.Name + "/" + manifests.WatchdogContainer
+	api.mu.Lock()
+	log := api.logs[key]
+	delete(api.logs, key)
+	api.mu.Unlock()
+	api.server.CloseClientConnections()
+	alive(false)
+	api.mu.Lock()
+	api.logs[key] = log
+	api.mu.Unlock()
+	alive(true)
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPodStreamBreaks: a broken attach is a hang-up for the freezer; its report still comes by the log.
 func TestPodStreamBreaks(t *testing.T) {
 	api, stream := newAPIServer(t), newPipeAttacher()

@@ -39,6 +39,7 @@ func (a *podAgent) follow(ctx context.Context, pod *corev1.Pod, p drill.Process,
 	at := &podParties{agent: a, pod: pod, process: p, pipe: newCommandPipe(), reports: r, stop: stop}
 	freezer := newFeed(func(ev freeze.Event) { r.hear(freeze.Freezer, ev) })
 	watchdog := newFeed(func(ev freeze.Event) { r.hear(freeze.Watchdog, ev) })
+	watchdog.listens = func(open bool) { r.listens(freeze.Watchdog, open) }
 	at.streams.Go(func() { r.ended(freeze.Freezer, a.readLog(ctx, pod, manifests.FreezerContainer, freezer)) })
 	at.streams.Go(func() { r.ended(freeze.Watchdog, a.readLog(ctx, pod, manifests.WatchdogContainer, watchdog)) })
 	at.streams.Go(func() {
@@ -116,6 +117,10 @@ func (a *podAgent) readLogOnce(ctx context.Context, pod *corev1.Pod, container s
 		return fmt.Errorf("reading the log of container %s: %w", container, err)
 	}
 	defer stream.Close() //nolint:errcheck // only read
+	if to.listens != nil {
+		to.listens(true)
+		defer to.listens(false)
+	}
 	return to.read(stream)
 }
 
@@ -128,6 +133,11 @@ func (a *podAgent) containerEnded(ctx context.Context, pod *corev1.Pod, containe
 	if err != nil {
 		return false, nil //nolint:nilerr // asked again
 	}
+	return ended(now, container)
+}
+
+// ended says whether a container of a Pod will write nothing more, and why it ended badly.
+func ended(now *corev1.Pod, container string) (bool, error) {
 	for _, c := range now.Status.ContainerStatuses {
 		if t := c.State.Terminated; c.Name == container && t != nil {
 			if t.ExitCode == 0 {
@@ -179,6 +189,21 @@ func (p *podParties) attached(ctx context.Context) error {
 func (p *podParties) send(ctx context.Context, c freeze.Command) error { return p.pipe.send(ctx, c) }
 
 func (p *podParties) hangUp() { p.pipe.hangUp() }
+
+// watchdogLives asks the API server: a container that ended may keep its log stream open for seconds.
+func (p *podParties) watchdogLives(ctx context.Context) error {
+	now, err := p.agent.client.CoreV1().Pods(p.pod.Namespace).Get(ctx, p.pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (now.UID != p.pod.UID || now.DeletionTimestamp != nil):
+		return errors.New("its Pod was deleted")
+	case err != nil:
+		return fmt.Errorf("looking at Pod %s: %w", p.pod.Name, err)
+	}
+	if over, why := ended(now, manifests.WatchdogContainer); over {
+		return joined(errors.New("it ended"), why)
+	}
+	return nil
+}
 
 func (p *podParties) remove(ctx context.Context) error {
 	if err := p.agent.remove(ctx, p.pod); err != nil {

@@ -33,6 +33,7 @@ type voice struct {
 	states                         []freeze.Event
 	runs                           bool // said last that the process runs or has ended
 	gone                           bool // nothing more will come
+	unheard                        bool // the stream to it ended and was not opened again yet
 	why                            error
 }
 
@@ -94,6 +95,11 @@ func (r *reports) ended(from freeze.Party, why error) {
 		v := r.voice(from)
 		v.gone, v.why = true, why
 	})
+}
+
+// listens says whether a stream to a party is open.
+func (r *reports) listens(to freeze.Party, open bool) {
+	r.change(func() { r.voice(to).unheard = !open })
 }
 
 // fail says that the parties as a whole are lost, for example because their image is missing.
@@ -243,9 +249,12 @@ func (r *reports) watchdogGone() bool {
 	return look(r, func() bool { return r.watchdog.gone || r.fault != nil })
 }
 
+// watchdogAlive says whether the watchdog was ready and is still listened to. It is silent as long as
+// the process runs, so an open stream is the only sign of its life.
 func (r *reports) watchdogAlive() bool {
 	return look(r, func() bool {
-		return r.watchdog.ready != nil && r.watchdog.failed == nil && !r.watchdog.gone
+		w := r.watchdog
+		return w.ready != nil && w.failed == nil && !w.gone && !w.unheard
 	})
 }
 

@@ -12,6 +12,9 @@ import (
 
 // Time limits of a session, beyond those of the engine.
 const (
+	// aliveLimit is how long the last look at the watchdog may take. It comes behind the note of the
+	// deadline, so it is short.
+	aliveLimit = 2 * time.Second
 	// answerLimit is how long the freezer may take to report frozen or failed.
 	answerLimit = 3 * time.Second
 	// resumeLimit is how long a resume on command or after a hang-up may take to be reported.
@@ -32,6 +35,8 @@ const (
 type parties interface {
 	// send writes one command to the freezer.
 	send(ctx context.Context, c freeze.Command) error
+	// watchdogLives looks at the watchdog itself and returns why it does not live, or is not known to.
+	watchdogLives(ctx context.Context) error
 	// hangUp ends the freezer's command channel.
 	hangUp()
 	// remove ends both parties, which resumes at once, and returns when both are gone for
@@ -128,14 +133,25 @@ func (s *Session) Deadline() time.Duration {
 // true for a session that never asked.
 func (s *Session) SeenRunning() bool { return s.asked.IsZero() || s.reports.running() }
 
+// watchdogLives asks whether the second resumer is there at this very moment: by what was heard of it,
+// and by a look at it.
+func (s *Session) watchdogLives(ctx context.Context) error {
+	if !s.WatchdogReady() {
+		return errors.New("nothing is heard of it")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, aliveLimit, fmt.Errorf("no answer within %s", aliveLimit))
+	defer cancel()
+	return s.parties.watchdogLives(ctx)
+}
+
 // Freeze asks for the freeze and returns the frozen event, at most 3 s later. After an error the
 // process may or may not have been stopped: Close finds out.
 func (s *Session) Freeze(ctx context.Context) (freeze.Event, error) {
 	if !s.asked.IsZero() {
 		return freeze.Event{}, errors.New("freezing: this session has already asked for its one freeze")
 	}
-	if !s.WatchdogReady() {
-		return freeze.Event{}, errors.New("freezing: expected a living watchdog, saw it gone; nothing was frozen; run the act again")
+	if err := s.watchdogLives(ctx); err != nil {
+		return freeze.Event{}, fmt.Errorf("freezing: expected a living watchdog, saw none (%w); nothing was frozen; run the act again", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("no answer within %s", answerLimit))
 	defer cancel()

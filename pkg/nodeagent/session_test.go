@@ -24,6 +24,7 @@ type script struct {
 	onResume  func(*script)
 	onHangUp  func(*script)
 	sendErr   error
+	deadErr   error // why the watchdog does not live
 	removeErr error
 	found     Rescued
 	rescueErr error
@@ -44,6 +45,8 @@ func (s *script) send(_ context.Context, c freeze.Command) error {
 	call(s, map[freeze.Verb]func(*script){freeze.DoFreeze: s.onFreeze, freeze.DoResume: s.onResume}[c.Do])
 	return nil
 }
+
+func (s *script) watchdogLives(context.Context) error { return s.deadErr }
 
 func (s *script) hangUp() {
 	s.mu.Lock()
@@ -215,14 +218,28 @@ func TestReadyEndsAtOnceWhenAPartyFails(t *testing.T) {
 }
 
 func TestFreezeNeedsALivingWatchdog(t *testing.T) {
+	for name, kill := range map[string]func(*script){
+		"it ended":              func(s *script) { s.r.ended(freeze.Watchdog, nil) },
+		"nobody listens to it":  func(s *script) { s.r.listens(freeze.Watchdog, false) },
+		"a look finds it dead":  func(s *script) { s.deadErr = errors.New("exit code 137") },
+		"it said that it fails": func(s *script) { s.watchdog(freeze.Event{Event: freeze.Failed, Error: "x"}) },
+	} {
+		s := &script{onFreeze: frozen}
+		session := open(t, s)
+		kill(s)
+		if _, err := session.Freeze(t.Context()); err == nil || !strings.Contains(err.Error(), "living watchdog") || len(s.commands) != 0 {
+			t.Errorf("%s: %v after the commands %v, want a refusal and none", name, err, s.commands)
+		}
+		if !session.SeenRunning() {
+			t.Errorf("%s: a freeze that was never asked for leaves doubt", name)
+		}
+	}
 	s := &script{onFreeze: frozen}
 	session := open(t, s)
-	s.r.ended(freeze.Watchdog, nil)
-	if _, err := session.Freeze(t.Context()); err == nil || len(s.commands) != 0 {
-		t.Errorf("Freeze without a watchdog: %v after the commands %v, want a refusal and none", err, s.commands)
-	}
-	if !session.SeenRunning() {
-		t.Error("a freeze that was never asked for leaves doubt")
+	s.r.listens(freeze.Watchdog, false)
+	s.r.listens(freeze.Watchdog, true)
+	if _, err := session.Freeze(t.Context()); err != nil {
+		t.Errorf("listened to again: %v", err)
 	}
 }
 
