@@ -41,6 +41,24 @@ type Entry struct {
 	lease *coordinationv1.Lease
 }
 
+// lastFreeze is when the last freeze was over at the latest; zero if there was none. A run that did
+// not note its resume resumed at its deadline.
+func (e Entry) lastFreeze() time.Time {
+	if e.Deadline.After(e.LastResumed) {
+		return e.Deadline
+	}
+	return e.LastResumed
+}
+
+// spacingLeft is how much of spacing is still to pass since the last freeze; zero if there was none.
+func (e Entry) spacingLeft(spacing time.Duration, now time.Time) time.Duration {
+	last := e.lastFreeze()
+	if last.IsZero() {
+		return 0
+	}
+	return last.Add(spacing).Sub(now)
+}
+
 // Read reads the journal; an Entry without Holder and Claim if there is none. An *UnreadableError
 // comes with what could be read.
 func (j *Journal) Read(ctx context.Context) (Entry, error) { return readJournal(ctx, j.client) }

@@ -41,6 +41,8 @@ type Journal struct {
 	lab    string
 	holder string
 	now    clock
+	// spacing is the distance to the last freeze that SpacingLeft was asked for; 0 before.
+	spacing time.Duration
 	// stopped says whether the process was stopped when it was last seen; nil before Acquire.
 	stopped func() bool
 }
@@ -82,7 +84,8 @@ type looker interface {
 
 // Acquire takes the journal for a process, before anything is done to it. A journal that somebody
 // else holds is refused with a *HeldError. One whose holder's time is over is taken only if its
-// process was seen running, else the error is a *StoppedError.
+// process was seen running, else the error is a *StoppedError. The distance that SpacingLeft was
+// asked for is checked again on the version that is taken: another run may have frozen meanwhile.
 func (j *Journal) Acquire(ctx context.Context, agent looker, p drill.Process) error {
 	if err := freeze.Identity(p).Validate(); err != nil {
 		return fmt.Errorf("writing the freeze journal: %w", err)
@@ -104,6 +107,10 @@ func (j *Journal) Acquire(ctx context.Context, agent looker, p drill.Process) er
 		if err := mayTake(ctx, e, now, agent); err != nil {
 			return err
 		}
+	}
+	// Within a step of the clock, who waited as long as SpacingLeft said has waited long enough.
+	if left := e.spacingLeft(j.spacing, now); j.spacing > 0 && left > clockStep {
+		return fmt.Errorf("writing the freeze journal: expected %s since the last freeze, saw %s less: another run froze meanwhile; nothing was frozen; run the act again", j.spacing, left)
 	}
 	j.stopped = agent.LeftStopped
 	return j.write(ctx, e, func(lease *coordinationv1.Lease) {
@@ -189,23 +196,21 @@ func (j *Journal) clear(ctx context.Context, e Entry, froze bool) error {
 }
 
 // SpacingLeft is how long to wait until the last freeze is spacing ago; zero or less means now.
+// Acquire keeps the same distance from then on.
 func (j *Journal) SpacingLeft(ctx context.Context, spacing time.Duration) (time.Duration, error) {
 	e, err := j.Read(ctx)
 	if err != nil {
 		return 0, err
 	}
-	last := e.LastResumed
-	if e.Deadline.After(last) {
-		last = e.Deadline // a run that did not note its resume
-	}
-	if last.IsZero() {
+	j.spacing = spacing
+	if e.lastFreeze().IsZero() {
 		return 0, nil
 	}
 	now, err := j.now(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return last.Add(spacing).Sub(now), nil
+	return e.spacingLeft(spacing, now), nil
 }
 
 // mine reads the journal and refuses one that this run does not hold.

@@ -231,6 +231,31 @@ func TestSpacingIsCountedFromTheResume(t *testing.T) {
 	left(clockStep - time.Minute)
 }
 
+// TestAcquireKeepsTheSpacing: another run froze between the look at the distance and the lock.
+func TestAcquireKeepsTheSpacing(t *testing.T) {
+	client := fake.NewClientset()
+	now := noon()
+	clock := func() time.Time { return now }
+	j := journalAt(client, "freeze", "me/2/y", clock)
+	if left, err := j.SpacingLeft(t.Context(), time.Minute); err != nil || left > 0 {
+		t.Fatalf("spacing left %s, %v, want none", left, err)
+	}
+	other := journalAt(client, "freeze", "other/3/z", clock)
+	if err := errors.Join(other.Acquire(t.Context(), &fixedAgent{}, someProcess()), other.Deadline(t.Context(), 20*time.Second), other.Release(t.Context(), true)); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Acquire(t.Context(), &fixedAgent{}, someProcess()); err == nil || !strings.Contains(err.Error(), "expected 1m0s since the last freeze, saw 1m1s less") {
+		t.Errorf("Acquire right behind another freeze: %v, want a refusal", err)
+	}
+	if e, err := j.Read(t.Context()); err != nil || e.Holder != "" {
+		t.Errorf("journal afterwards: %+v, %v, want it free", e, err)
+	}
+	now = now.Add(time.Minute) // a clock that rounds down may be a step behind who waited
+	if err := j.Acquire(t.Context(), &fixedAgent{}, someProcess()); err != nil {
+		t.Errorf("Acquire after the distance: %v", err)
+	}
+}
+
 func TestReleaseTouchesNoOtherHolder(t *testing.T) {
 	client := fake.NewClientset()
 	leaseHeld(t, client)
