@@ -457,6 +457,9 @@ func TestAnEarlierStopIsNoProof(t *testing.T) {
 		t.Error("an earlier stop counts as the freeze")
 	}
 	s.watchdog(freeze.Event{Event: freeze.Frozen, State: "T", StoppedBootNS: "6000000"})
+	if ev := s.r.watchdogResumed(); ev != nil {
+		t.Errorf("the resume of an earlier stop counts as the end of the freeze: %+v", ev)
+	}
 	s.watchdog(freeze.Event{Event: freeze.State, State: "S"})
 	if !session.SeenRunning() {
 		t.Error("the watchdog saw this freeze and its end")
