@@ -48,6 +48,7 @@ func Grade(m Material, step int) []verdict.Check {
 // rules judges evidence that was read.
 func (g *grader) rules() {
 	g.envelope()
+	g.bound()
 	g.chain()
 	g.input()
 	g.raw()

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	bindingFile   = "lab.json"
+	bindingFile   = drill.BindingFile
 	bindingSchema = "kube-lab.dev/kca/lab/v1"
 )
 

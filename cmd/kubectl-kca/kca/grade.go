@@ -24,7 +24,11 @@ digests. Whoever rebuilds the whole chain is not caught: a record is a learning 
 
 Exit 0 when everything passes, 1 when anything fails, 2 when something cannot be judged.`
 
-const gradeNote = "the digests catch an edited file; whoever rebuilds the whole chain is not caught"
+// The remarks under every report.
+const (
+	gradeNote   = "the digests catch an edited file; whoever rebuilds the whole chain is not caught"
+	unboundNote = "there is no lab.json beside the evidence, so it was not compared with the cluster of this lab folder"
+)
 
 // newGradeCommand is the verb `grade [N]`.
 func newGradeCommand(g *globals) *cobra.Command {
@@ -83,6 +87,9 @@ func (g *globals) grade(ctx context.Context, steps []int, format string, live bo
 		groups = append(groups, report.Group{ID: "live", Name: "live: the cluster now", Checks: g.gradeLive(ctx, store, material)})
 	}
 	options := []report.Option{report.Unit(unit), report.Note(gradeNote)}
+	if _, bound := material.Files[bindingFile]; !bound {
+		options = append(options, report.Note(unboundNote))
+	}
 	if printers.AllowsColorOutput(g.streams.Out) {
 		options = append(options, report.Colour())
 	}
