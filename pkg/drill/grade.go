@@ -30,8 +30,9 @@ type Material struct {
 }
 
 // Grade judges one step from the inputs and the evidence alone, so it gives the same answer
-// everywhere. It fails what is missing, wrong or edited, and leaves unknown what cannot be read. It
-// does not notice a chain of evidence that was rebuilt as a whole.
+// everywhere. It fails what is missing, wrong or edited, and leaves unknown what cannot be read. What
+// it cannot notice is a whole that was made to fit: a rebuilt chain of evidence with its raw files.
+// The newest record has no link on top of it, so there only the raw file speaks against an edit.
 func Grade(m Material, step int) []verdict.Check {
 	if step < 1 || step > Acts {
 		return []verdict.Check{verdict.Undecided("step", fmt.Sprintf("1 to %d", Acts), fmt.Sprint(step), "Give the number of a step.")}
@@ -42,10 +43,11 @@ func Grade(m Material, step int) []verdict.Check {
 		return g.checks
 	}
 	g.rules()
+	g.observed()
 	return g.checks
 }
 
-// rules judges evidence that was read.
+// rules judges evidence that was read, without what the act noted while it ran.
 func (g *grader) rules() {
 	g.envelope()
 	g.bound()

@@ -24,7 +24,7 @@ func reference(t testing.TB) jsonLab {
 	for _, r := range refRecords() {
 		lab.records = append(lab.records, object(t, marshalled(r)))
 		if !mayBeWithoutRaw(r.Act) {
-			lab.raws[r.Act] = fmt.Sprintf(`{"kind":"sample","act":%d}`+"\n", r.Act)
+			lab.raws[r.Act] = ""
 		}
 	}
 	for name, part := range map[string]any{scopeFile: lab.facts(1)["scope"], planFile: lab.facts(4)["plan"], recoveryFile: lab.facts(7)["recovery"], reportFile: lab.facts(8)["report"]} {
@@ -87,13 +87,53 @@ func (l jsonLab) rebuild(t testing.TB, from int) {
 		if name := InputOf(act); name != "" {
 			r["inputs"] = map[string]any{name: digest(t, text(t, l.inputs[name]))}
 		}
-		if raw, ok := l.raws[act]; ok {
-			r["raw_sha256"] = sum([]byte(raw))
+		if _, ok := l.raws[act]; ok {
+			l.raws[act] = l.observed(t, act)
+			r["raw_sha256"] = sum([]byte(l.raws[act]))
 		}
 		if act > 1 {
 			r["previous_sha256"] = of(act - 1)
 		}
 	}
+}
+
+// observed is the raw file from which an act makes its facts.
+func (l jsonLab) observed(t testing.TB, act int) string {
+	t.Helper()
+	facts, lines := l.facts(act), ""
+	note := func(kind string, data any) {
+		lines += fmt.Sprintf(`{"kind":%q,"at":"2026-01-02T03:04:05.000000006Z","data":%s}`+"\n", kind, text(t, data))
+	}
+	all := func(kind string, part any) {
+		switch values := part.(type) {
+		case []any:
+			for _, v := range values {
+				note(kind, v)
+			}
+		case map[string]any:
+			for _, v := range values {
+				note(kind, v)
+			}
+		}
+	}
+	row := func(name string) {
+		if denials, ok := facts[name].(map[string]any); ok {
+			all("sample", denials["all"])
+		}
+	}
+	note("changing", facts["policy"])
+	for _, name := range []string{"policy", "existing", "registration", "container", "witness", "freeze"} {
+		note(name, facts[name])
+	}
+	note("registration", facts["webhook"])
+	note("sample", facts["good"])
+	note("sample", facts["bad"])
+	note("healthy", facts)
+	all("sample", facts["canary"])
+	all("sample", facts["during"])
+	row("before")
+	row("after")
+	return lines
 }
 
 // material is the lab folder as it is on disk.

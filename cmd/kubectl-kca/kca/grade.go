@@ -20,13 +20,15 @@ It reads files only: it needs no cluster, makes no failure again, and answers th
 --live adds a look at the cluster; what cannot be read there is unknown.
 
 Editing a file after its act, or evidence without rebuilding every later link, is found by the
-digests. Whoever rebuilds the whole chain is not caught: a record is a learning record, no proof.
+digests, and a record of what no act observed by the raw files. The newest record has no link on top
+of it. Whoever rebuilds everything is not caught: a record is a learning record, no proof.
 
 Exit 0 when everything passes, 1 when anything fails, 2 when something cannot be judged.`
 
 // The remarks under every report.
 const (
-	gradeNote   = "the digests catch an edited file; whoever rebuilds the whole chain is not caught"
+	gradeNote = "the digests catch an edited file, but the newest record has no link on top of it; whoever rebuilds everything is not caught. " +
+		"What was seen holds for creating Pods on these versions with one replica: not for other API operations, other versions, or high availability"
 	unboundNote = "there is no lab.json beside the evidence, so it was not compared with the cluster of this lab folder"
 )
 

@@ -71,7 +71,7 @@ func TestUsageErrors(t *testing.T) {
 func TestEveryVerbHasHelp(t *testing.T) {
 	for verb, want := range map[string]string{
 		"act": "act N", "agent-image": "agent-image -o FILE", "completion": "kubectl_complete-kca", "digest": "not the file's byte hash",
-		"doctor": "name a fix for each finding", "grade": "whole chain is not caught", "init": "--confirm string",
+		"doctor": "name a fix for each finding", "grade": "rebuilds everything is not caught", "init": "--confirm string",
 		"inspect": "-o table", "rescue": "safe to repeat", "reset": "No evidence is deleted", "status": "what is missing", "version": "--client",
 	} {
 		code, stdout, stderr := call(t, verb, "--help")
