@@ -74,6 +74,14 @@ func TestGradeChain(t *testing.T) {
 		"link before act 1":                {func(_ *testing.T, l jsonLab) { l.records[0]["previous_sha256"] = other }, 1, "link of 01.json"},
 		"evidence edited, seen by itself":  {func(_ *testing.T, l jsonLab) { l.records[4]["tool"].(map[string]any)["commit"] = "x" }, 5, "link of 06.json"},
 		"evidence edited, seen by the end": {func(_ *testing.T, l jsonLab) { l.records[4]["tool"].(map[string]any)["commit"] = "x" }, 8, "link of 06.json"},
+		"a later link is wrong":            {func(_ *testing.T, l jsonLab) { l.records[7]["previous_sha256"] = other }, 2, "link of 08.json"},
+		"a later record was put in":        {func(_ *testing.T, l jsonLab) { l.records[5]["tool"].(map[string]any)["commit"] = "x" }, 2, "link of 07.json"},
+		"a gap in the later records":       {func(_ *testing.T, l jsonLab) { l.records[4] = nil }, 3, "link of 06.json"},
+		"plan of another act 3":            {func(_ *testing.T, l jsonLab) { l.inputs[planFile]["evidence_sha256"] = other }, 3, "freeze-plan.json /evidence_sha256"},
+		"recovery of another act 6":        {func(_ *testing.T, l jsonLab) { l.inputs[recoveryFile]["ignore_evidence_sha256"] = other }, 6, "recovery.json /ignore_evidence_sha256"},
+		"report on another act 5":          {func(_ *testing.T, l jsonLab) { l.inputs[reportFile]["fail_evidence_sha256"] = other }, 5, "report.json /fail_evidence_sha256"},
+		"report on another act 6":          {func(_ *testing.T, l jsonLab) { l.inputs[reportFile]["ignore_evidence_sha256"] = nil }, 6, "report.json /ignore_evidence_sha256"},
+		"report on another act 7":          {func(_ *testing.T, l jsonLab) { l.inputs[reportFile]["recovery_evidence_sha256"] = other }, 7, "report.json /recovery_evidence_sha256"},
 		"evidence of the other lab":        {func(t *testing.T, l jsonLab) { l.records[2]["lab"] = "scale-down"; l.rebuild(t, 4) }, 3, "lab"},
 		"earlier evidence of another lab":  {func(t *testing.T, l jsonLab) { l.records[2]["lab"] = "scale-down"; l.rebuild(t, 4) }, 5, "record 03.json"},
 		"an unknown schema": {func(t *testing.T, l jsonLab) {
@@ -118,6 +126,31 @@ func TestGradeChain(t *testing.T) {
 				t.Errorf("failing checks are %q, want %q among them", names, c.check)
 			}
 		})
+	}
+}
+
+// A file that is still being written is held against no step that is done.
+func TestGradeIgnoresTheFilesOfActsToCome(t *testing.T) {
+	lab := reference(t)
+	lab.records[7] = nil
+	lab.inputs[reportFile]["fail_evidence_sha256"] = "TODO"
+	for step := 1; step < Acts; step++ {
+		if got := Grade(lab.material(t), step); verdict.Fold(got) != verdict.Pass {
+			t.Errorf("step %d is %s: %q", step, verdict.Fold(got), failing(got))
+		}
+	}
+}
+
+// No file has to be wrong when a clock was set back or the cluster upgraded.
+func TestGradeAsksForNoFileWhenTimesOrVersionsDiffer(t *testing.T) {
+	lab := reference(t)
+	lab.records[1]["cluster"].(map[string]any)["server_version"] = "v1.37.0"
+	lab.records[2]["started_at"] = "2026-01-02T03:04:30Z"
+	lab.rebuild(t, 2)
+	for _, c := range Grade(lab.material(t), 3) {
+		if c.Outcome != verdict.Pass && (strings.Contains(c.Hint, "original file") || !strings.Contains(c.Hint, "kubectl kca reset")) {
+			t.Errorf("%s: %s", c.Name, c.Hint)
+		}
 	}
 }
 
