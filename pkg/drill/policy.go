@@ -164,6 +164,14 @@ func PolicyUID(live jsontext.Value) (string, error) {
 	return object.Metadata.UID, nil
 }
 
+// CheckPolicy says whether the policy in the cluster is still the one that act 2 created, as the file
+// asked for it, under this failurePolicy.
+func CheckPolicy(l Lab, then, now jsontext.Value, failurePolicy string) []verdict.Check {
+	f := findings{hint: "The policy was changed or replaced since act 2: run `kubectl kca reset` and start over in a new lab."}
+	f.samePolicy(then, now)
+	return append(f.checks, livePolicyChecks(l, now, failurePolicy)...)
+}
+
 // livePolicyChecks compares the policy in the cluster with what the file asked for. The API server
 // and Kyverno add fields, which is fine unless one of them narrows what the policy is for.
 func livePolicyChecks(l Lab, live jsontext.Value, failurePolicy string) []verdict.Check {

@@ -149,73 +149,48 @@ func (r *actRun) earlier() error {
 			return cli.No(fmt.Errorf("act %d cannot run after act %d: %s exists and stands on it; `kubectl kca reset` starts a new lab", r.act, act, evidence.EvidenceName(act)))
 		}
 	}
-	material, err := readMaterial(r.store, r.lab)
-	if err != nil {
+	var err error
+	if r.material, err = readMaterial(r.store, r.lab); err != nil {
 		return err
 	}
 	for act := 1; act < r.act; act++ {
-		if checks := drill.Grade(material, act); verdict.Fold(checks) != verdict.Pass {
-			return cli.No(fmt.Errorf("act %d needs step %d to pass its grade: %w", r.act, act, firstProblem(checks)))
-		}
-		if err := r.load(act, material); err != nil {
+		if err := r.passed(act); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.afterEarlier()
 }
 
-// connect opens the cluster and checks that it is still the one of init and of act 1.
-func (r *actRun) connect(ctx context.Context) error {
-	env, err := r.o.cluster(ctx)
+// passed refuses an earlier step that does not pass its grade, or that cannot be graded, and keeps
+// its record.
+func (r *actRun) passed(act int) error {
+	checks := drill.Grade(r.material, act)
+	switch verdict.Fold(checks) {
+	case verdict.Pass:
+		return r.load(act, r.material)
+	case verdict.Fail:
+		return cli.No(fmt.Errorf("act %d needs step %d to pass its grade: %w", r.act, act, firstProblem(checks)))
+	default:
+		return fmt.Errorf("act %d needs step %d to pass its grade, which cannot be judged: %w", r.act, act, firstProblem(checks))
+	}
+}
+
+// afterEarlier refuses to run before the act that it stands on was finished: evidence whose times run
+// backwards fails its grade.
+func (r *actRun) afterEarlier() error {
+	last, ok := r.records[r.act-1]
+	if !ok {
+		return nil
+	}
+	finished, err := time.Parse(time.RFC3339Nano, last.FinishedAt)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: reading finished_at: %w", evidence.EvidenceName(r.act-1), err)
 	}
-	r.env = env
-	if r.bind, err = r.o.binding(r.store); err != nil {
-		return err
-	}
-	if err := r.o.checkBinding(ctx, env, r.bind); err != nil {
-		return err
-	}
-	if r.inspect, err = bounded(ctx, func(c context.Context) (drill.Inspection, error) { return env.reader.Inspect(c, r.lab) }); err != nil {
-		return err
-	}
-	if r.cluster, err = bounded(ctx, func(c context.Context) (drill.Cluster, error) { return env.reader.Cluster(c, r.lab) }); err != nil {
-		return err
-	}
-	if first, ok := r.records[1]; ok {
-		return sameCluster(first.Cluster, r.cluster)
+	if r.started.Before(finished) {
+		return fmt.Errorf("this machine's clock: expected a time after act %d, which ended at %s, saw %s; set the clock right, then run act %d again",
+			r.act-1, last.FinishedAt, r.started.UTC().Format(time.RFC3339), r.act)
 	}
 	return nil
-}
-
-// sameCluster refuses a cluster that is not the one of act 1.
-func sameCluster(then, now drill.Cluster) error {
-	differs := func(what, expected, seen string) error {
-		return fmt.Errorf("%s: expected %s as in act 1, saw %s; use the cluster of act 1, or `kubectl kca reset` and start a new lab", what, expected, seen)
-	}
-	if then.KubeSystemUID != now.KubeSystemUID {
-		return differs("UID of namespace kube-system", then.KubeSystemUID, now.KubeSystemUID)
-	}
-	if then.NodeUID != now.NodeUID {
-		return differs("UID of the admission controller's node", then.NodeUID, now.NodeUID)
-	}
-	if len(then.Namespaces) == 0 {
-		return differs("namespaces", "target and control", "none recorded")
-	}
-	for name, uid := range then.Namespaces {
-		if now.Namespaces[name] != uid {
-			return differs("UID of namespace "+name, uid, orNothing(now.Namespaces[name]))
-		}
-	}
-	return nil
-}
-
-func orNothing(s string) string {
-	if s == "" {
-		return "nothing"
-	}
-	return s
 }
 
 // load keeps one earlier record and its digest.

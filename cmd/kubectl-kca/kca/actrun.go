@@ -37,6 +37,8 @@ type actRun struct {
 	inputs  map[string]string
 	digests map[int]string // canonical digests of the evidence of earlier acts
 	records map[int]drill.Record
+	// material is the lab's files as this act read them.
+	material drill.Material
 
 	raw     *evidence.RawLog
 	pending []rawLine // observed before the first change, written when the raw file opens
@@ -93,43 +95,6 @@ func (r *actRun) uncertain(err error) error {
 	}
 	return cli.Uncertain(fmt.Errorf("act %d is uncertain: %w; keep %s, then `kubectl kca rescue` and `kubectl kca reset`, and start over in a new lab",
 		r.act, err, evidence.RawName(r.act)))
-}
-
-// finish judges the facts by the rules that grade them later and writes the evidence. Facts that do
-// not prove the act are never written as evidence.
-func (r *actRun) finish(facts any, checks []verdict.Check) error {
-	if outcome := verdict.Fold(checks); outcome != verdict.Pass {
-		return both(firstProblem(checks), errors.Join(r.note("judged", checks), r.syncRaw()))
-	}
-	body, err := strictjson.Marshal(facts)
-	if err != nil {
-		return fmt.Errorf("encoding the facts of act %d: %w", r.act, err)
-	}
-	record := drill.Record{
-		Schema:         drill.EvidenceSchema,
-		Lab:            r.lab.Name,
-		Act:            r.act,
-		Tool:           drill.Tool{Version: cli.Version().Version, Commit: cli.Version().Commit},
-		StartedAt:      r.started.UTC().Format(time.RFC3339Nano),
-		Cluster:        r.cluster,
-		Inputs:         r.inputs,
-		PreviousSHA256: r.digests[r.act-1],
-		Facts:          body,
-	}
-	if r.raw != nil {
-		sum, err := r.raw.Close()
-		if err != nil {
-			return fmt.Errorf("closing the raw file: %w", err)
-		}
-		record.RawSHA256 = sum
-	}
-	// Not a second reading of the wall clock, which may have been set back meanwhile.
-	record.FinishedAt = r.started.Add(r.o.now().Sub(r.started)).UTC().Format(time.RFC3339Nano)
-	data, err := strictjson.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("encoding the evidence of act %d: %w", r.act, err)
-	}
-	return r.store.Create(evidence.EvidenceName(r.act), data)
 }
 
 func (r *actRun) syncRaw() error {
@@ -193,6 +158,7 @@ func (r *actRun) input() ([]byte, error) {
 		return nil, inputError(name, err)
 	}
 	r.inputs[name] = digest
+	r.material.Files[name] = drill.File{Data: data}
 	return data, nil
 }
 
