@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
@@ -110,6 +112,34 @@ func (p *Policies) Delete(ctx context.Context, name, uid string) error {
 	err := p.client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(uid)})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting policy %s with UID %s: %w", name, uid, err)
+	}
+	return nil
+}
+
+// pollEvery is the pause between two looks at a policy that is being deleted.
+const pollEvery = 200 * time.Millisecond
+
+// AwaitGone waits until the policy with this name and UID is gone, and names what holds it when it
+// stays. It removes no finalizer: those belong to somebody.
+func (p *Policies) AwaitGone(ctx context.Context, name, uid string, limit time.Duration) error {
+	var holds []string
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, limit, true, func(ctx context.Context) (bool, error) {
+		live, err := p.client.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err), err == nil && string(live.GetUID()) != uid:
+			return true, nil
+		case err != nil && !apierrors.IsServerTimeout(err) && !apierrors.IsTooManyRequests(err):
+			return false, err
+		case err == nil:
+			holds = live.GetFinalizers()
+		}
+		return false, nil
+	})
+	switch {
+	case err != nil && ctx.Err() == nil && wait.Interrupted(err):
+		return fmt.Errorf("policy %s: expected it gone within %s, saw it stay (finalizers %q); see to that, then run reset again", name, limit, holds)
+	case err != nil:
+		return fmt.Errorf("waiting until policy %s is gone: %w", name, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -158,5 +159,28 @@ func TestGetPolicy(t *testing.T) {
 	})
 	if _, err := p.Get(t.Context(), "kca-webhook-label"); !apierrors.IsForbidden(err) {
 		t.Errorf("saw %v", err)
+	}
+}
+
+func TestAwaitGonePolicy(t *testing.T) {
+	held := livePolicy("", "1")
+	held.SetFinalizers([]string{"example.com/hold"})
+	p, _ := policies(held)
+	err := p.AwaitGone(t.Context(), "kca-webhook-label", "policy-uid", 10*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "example.com/hold") {
+		t.Errorf("error %v, want it to name what holds the policy", err)
+	}
+	if err := p.AwaitGone(t.Context(), "kca-webhook-label", "another", time.Minute); err != nil {
+		t.Errorf("another policy took the name: %v", err)
+	}
+	if err := p.AwaitGone(t.Context(), "absent", "policy-uid", time.Minute); err != nil {
+		t.Errorf("no policy: %v", err)
+	}
+	p, client := policies(held)
+	client.PrependReactor("get", policyResource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: policyResource}, "", errors.New("no"))
+	})
+	if err := p.AwaitGone(t.Context(), "kca-webhook-label", "policy-uid", time.Minute); !apierrors.IsForbidden(err) {
+		t.Errorf("who may not look sees %v", err)
 	}
 }

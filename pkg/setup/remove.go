@@ -18,6 +18,8 @@ type Removal struct {
 	// Done means that it is gone or going; otherwise Why says why it was left alone.
 	Done bool
 	Why  string
+	// Own means that it was left alone although it is the very object that the lab recorded.
+	Own bool
 }
 
 // RemoveNamespace deletes a namespace that carries the lab's labels and has this UID, and no other.
@@ -30,7 +32,7 @@ func RemoveNamespace(ctx context.Context, client kubernetes.Interface, name, uid
 	case err != nil:
 		return r, fmt.Errorf("reading namespace %s: %w", name, err)
 	case !Mine(live.Labels, lab):
-		r.Why = "it does not carry the lab's labels"
+		r.Why, r.Own = "it does not carry the lab's labels", uid != "" && string(live.UID) == uid
 		return r, nil
 	case uid == "" || string(live.UID) != uid:
 		r.Why = fmt.Sprintf("its UID is %s, init recorded %s", live.UID, orNone(uid))

@@ -106,7 +106,8 @@ func TestRemoveNamespaceTakesOnlyItsOwn(t *testing.T) {
 		"gone":             {nil, "a", Removal{Object: "namespace target", Done: true, Why: "was gone already"}},
 		"another UID":      {mine("target", "b"), "a", Removal{Object: "namespace target", Why: "its UID is b, init recorded a"}},
 		"no UID recorded":  {mine("target", "b"), "", Removal{Object: "namespace target", Why: "its UID is b, init recorded none"}},
-		"the sister lab's": {foreign, "a", Removal{Object: "namespace target", Why: "it does not carry the lab's labels"}},
+		"the sister lab's": {foreign, "b", Removal{Object: "namespace target", Why: "it does not carry the lab's labels"}},
+		"its label is off": {foreign, "a", Removal{Object: "namespace target", Why: "it does not carry the lab's labels", Own: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := kubernetesfake.NewClientset()

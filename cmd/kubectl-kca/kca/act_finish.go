@@ -91,4 +91,3 @@ func (r *actRun) gradeOf(record *drill.Record) ([]verdict.Check, error) {
 	m.Files[evidence.EvidenceName(r.act)] = drill.File{Data: data}
 	return drill.Grade(m, r.act), nil
 }
-

@@ -4,20 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kube-lab.dev/kube-lab/pkg/cli"
 	"kube-lab.dev/kube-lab/pkg/drill"
 	"kube-lab.dev/kube-lab/pkg/evidence"
-	"kube-lab.dev/kube-lab/pkg/report"
-	"kube-lab.dev/kube-lab/pkg/setup"
 )
-
-// goneLimit is how long the namespaces may take to be gone.
-const goneLimit = 60 * time.Second
 
 // newResetCommand is the verb `reset`.
 func newResetCommand(g *globals) *cobra.Command {
@@ -28,7 +20,8 @@ func newResetCommand(g *globals) *cobra.Command {
 		Long: `Resume whatever a crashed run left frozen, remove the lab's objects from its cluster, and move the
 lab's folder to archive/<time>-kca-webhook in the lab home. No evidence is deleted.
 
-Only objects that carry the lab's label and the UID that the lab recorded are deleted. The namespace
+Only objects that carry the lab's label and the UID that the lab recorded are deleted. One with that
+UID and without the label stays, is exit 3, and the folder is not put away. The namespace
 kube-lab-system stays: it keeps the distance between two freezes across labs.
 
 --archive-only puts the folder away without touching any cluster, for one that is gone for good.`,
@@ -64,7 +57,7 @@ func (g *globals) reset(ctx context.Context, archiveOnly bool) (err error) {
 		return err
 	}
 	if !bound {
-		return g.resetUnbound(store)
+		return g.resetUnbound(ctx, lab, store)
 	}
 	bind, err := g.binding(store)
 	if err != nil {
@@ -87,8 +80,12 @@ func (g *globals) reset(ctx context.Context, archiveOnly bool) (err error) {
 	return g.archive(store)
 }
 
-// resetUnbound puts away files without a lab.json: nothing says that a cluster knows this lab.
-func (g *globals) resetUnbound(store *evidence.Store) error {
+// resetUnbound puts away files without a lab.json, once no cluster is known to hold what they are
+// about: an init that was cut off has made objects and not written it yet.
+func (g *globals) resetUnbound(ctx context.Context, lab drill.Lab, store *evidence.Store) error {
+	if err := g.nothingLabelled(ctx, lab, store); err != nil {
+		return err
+	}
 	for act := 1; act <= drill.Acts; act++ {
 		names := []string{evidence.EvidenceName(act), evidence.RawName(act)}
 		if input := drill.InputOf(act); input != "" {
@@ -107,85 +104,6 @@ func (g *globals) resetUnbound(store *evidence.Store) error {
 	}
 	_, err := fmt.Fprintln(g.streams.Out, "nothing to reset: there is no lab in "+store.Path())
 	return err
-}
-
-// clean resumes first: while Kyverno is frozen, deleting would only add to what is stuck (K-19). An
-// error behind the first deletion says that the rest is still to be done.
-func (g *globals) clean(ctx context.Context, env *clusterEnv, lab drill.Lab, store *evidence.Store, bind Binding) (err error) {
-	g.tell("cleaning up in context %s (%s)", report.Escape(env.context), report.Escape(env.server))
-	if err := g.rescueIn(ctx, env, lab, &bind, rescueFlags{}); err != nil {
-		return fmt.Errorf("resuming before anything is removed: %w", err)
-	}
-	deleted := false
-	defer func() {
-		if err != nil && deleted {
-			err = cli.Uncertain(fmt.Errorf("reset had begun to remove the lab and did not finish: %w; run it again", err))
-		}
-	}()
-	removal, err := removePolicy(ctx, env, lab, store)
-	if err != nil {
-		return err
-	}
-	deleted = g.tellRemoval(removal)
-	gone := map[string]string{}
-	for _, name := range []string{lab.Target, lab.Control} {
-		removal, err := setup.RemoveNamespace(ctx, env.client, name, bind.Namespaces[name], lab.Name)
-		if err != nil {
-			return err
-		}
-		deleted = g.tellRemoval(removal) || deleted
-		if removal.Done {
-			gone[name] = bind.Namespaces[name]
-		}
-	}
-	return setup.AwaitGone(ctx, env.client, gone, goneLimit)
-}
-
-// tellRemoval says what became of an object, and reports whether it was deleted now.
-func (g *globals) tellRemoval(r setup.Removal) bool {
-	switch {
-	case r.Done && r.Why != "":
-		g.tell("%s %s", r.Object, r.Why)
-	case r.Done:
-		g.tell("removed %s", r.Object)
-		return true
-	default:
-		g.tell("left %s alone: %s", r.Object, report.Escape(r.Why))
-	}
-	return false
-}
-
-// removePolicy deletes the policy that act 2 created: the one with the lab's label and the UID in
-// the evidence.
-func removePolicy(ctx context.Context, env *clusterEnv, lab drill.Lab, store *evidence.Store) (setup.Removal, error) {
-	removal := setup.Removal{Object: "validatingpolicy " + lab.Policy}
-	live, err := env.policies.Get(ctx, lab.Policy)
-	if apierrors.IsNotFound(err) { // also when the whole kind is not there
-		removal.Done, removal.Why = true, "is not there"
-		return removal, nil
-	}
-	if err != nil {
-		return removal, fmt.Errorf("reading policy %s: %w", lab.Policy, err)
-	}
-	made, err := policyMade(store)
-	if err != nil {
-		return removal, err
-	}
-	byHand := "`kubectl delete validatingpolicies.policies.kyverno.io " + lab.Policy + "` if it is yours to delete"
-	switch {
-	case live.Lab != lab.Name:
-		removal.Why = "it does not carry the lab's label; " + byHand
-	case made.uid == "" && !made.asked:
-		removal.Why = "no evidence says that this lab created it; " + byHand
-	case made.uid != "" && made.uid != live.UID:
-		removal.Why = fmt.Sprintf("its UID is %s, this lab created %s; %s", live.UID, made.uid, byHand)
-	default:
-		if err := env.policies.Delete(ctx, lab.Policy, live.UID); err != nil {
-			return removal, err
-		}
-		removal.Done = true
-	}
-	return removal, nil
 }
 
 // archive puts the lab's folder away and says where.

@@ -56,30 +56,35 @@ func TestResetRemovesTheLabAndKeepsItsFiles(t *testing.T) {
 func TestResetLeavesWhatIsNotItsOwn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edit  func(s *apiServer, l *learner)
+		code  int // 3 when what stays is the lab's own
 		told  string
 		stays string
 	}{
 		"a namespace with another UID": {func(s *apiServer, _ *learner) {
 			s.change(func(o map[string]map[string]any) { o[target]["metadata"].(map[string]any)["uid"] = "newer" })
-		}, "left namespace kca-webhook-target alone: its UID is newer, init recorded uid-1", target},
+		}, 0, "left namespace kca-webhook-target alone: its UID is newer, init recorded uid-1", target},
 		"a namespace without the label": {func(s *apiServer, _ *learner) {
 			s.change(func(o map[string]map[string]any) { delete(o[control]["metadata"].(map[string]any), "labels") })
-		}, "left namespace kca-webhook-control alone: it does not carry the lab's labels", control},
+		}, 3, "`kubectl delete namespace kca-webhook-control`, then run reset again", control},
 		"a policy nobody asked for": {func(s *apiServer, _ *learner) { s.putPolicy("freeze", "p1") },
-			"no evidence says that this lab created it; `kubectl delete", policy},
+			0, "no evidence says that this lab created it; `kubectl delete", policy},
 		"a policy with another UID": {func(s *apiServer, l *learner) {
 			s.putPolicy("freeze", "p2")
 			l.putFile("evidence/02.raw.jsonl", `{"kind":"policy","data":{"metadata":{"uid":"p1"}}}`+"\n")
-		}, "its UID is p2, this lab created p1", policy},
+		}, 0, "its UID is p2, this lab created p1", policy},
 		"a policy without the label": {func(s *apiServer, l *learner) {
 			s.putPolicy("", "p1")
 			l.putFile("evidence/02.raw.jsonl", `{"kind":"policy","data":{"metadata":{"uid":"p1"}}}`+"\n")
-		}, "it does not carry the lab's label", policy},
+		}, 3, "`kubectl delete validatingpolicies.policies.kyverno.io kca-webhook-label`, then run reset again", policy},
+		"somebody else's policy": {func(s *apiServer, _ *learner) { s.putPolicy("", "p9") }, 0, "it does not carry the lab's label", policy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, l := initialised(t)
 			tt.edit(s, l)
-			l.run("reset").want(0, tt.told, "kept in ")
+			l.run("reset").want(tt.code, tt.told)
+			if _, err := os.Stat(l.labFile(bindingFile)); (err == nil) != (tt.code != 0) {
+				t.Errorf("exit code %d, and the folder's lab.json: %v", tt.code, err)
+			}
 			if !s.has(tt.stays) {
 				t.Errorf("%s was deleted", tt.stays)
 			}
@@ -113,4 +118,34 @@ func TestResetIsFinishedByTheNext(t *testing.T) {
 	}
 	s.intercept(nil)
 	l.run("reset").want(0, "namespace kca-webhook-target was gone already", "removed namespace kca-webhook-control")
+}
+
+// A policy that stays behind its deletion is no clean cluster.
+func TestResetWaitsForThePolicy(t *testing.T) {
+	s, l := initialised(t)
+	s.putPolicy("freeze", "p1")
+	l.putFile("evidence/02.raw.jsonl", `{"kind":"policy","data":{"metadata":{"uid":"p1"}}}`+"\n")
+	looked := 0
+	s.intercept(func(r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Path == policy {
+			looked++
+		}
+	})
+	l.run("reset").want(0, "removed validatingpolicy")
+	if looked < 2 {
+		t.Errorf("the policy was read %d times: its absence was not awaited", looked)
+	}
+}
+
+// Without lab.json, what a cut-off init left in the cluster is no "nothing to reset".
+func TestResetWithoutLabFileLooksAtTheCluster(t *testing.T) {
+	s, l := initialised(t)
+	s.putPolicy("freeze", "p1")
+	if err := os.Remove(l.labFile(bindingFile)); err != nil {
+		t.Fatal(err)
+	}
+	l.run("reset").want(2, "namespace kca-webhook-target, namespace kca-webhook-control, validatingpolicy kca-webhook-label in context lab", "kubectl kca init")
+	wantWrites(t, s)
+	l.run("reset", "--archive-only").want(0, "kept in ")
+	newLearner(t, &apiServer{url: "http://127.0.0.1:1"}).run("reset").want(2, "--archive-only")
 }
