@@ -52,6 +52,10 @@ const (
 	timeoutText = "Timeout: request did not complete within "
 )
 
+// Prompt says whether an answer came as fast as that of a healthy webhook. A denial that took longer
+// proves no less that the rule fired, but not that the webhook answers as it should.
+func Prompt(s Sample) bool { return s.LatencyUS >= 0 && s.LatencyUS < fastBelowUS }
+
 // Answer is what came back for one request. Either ClientErr is set, or HasStatus, or Allowed.
 type Answer struct {
 	// ClientErr is the error of a request that got no Status from the server.

@@ -51,11 +51,13 @@ func JudgeAct2(l Lab, two Act2Facts) []verdict.Check {
 	return f.checks
 }
 
-// row judges requests that all have to be denied, one after the other.
+// row judges requests that all have to be denied, one after the other and as fast as a healthy webhook
+// does it.
 func (f *findings) row(name string, samples []Sample, w wanted) {
 	f.that(len(samples) >= denialsInARow, name+": in a row", fmt.Sprintf("at least %d", denialsInARow), fmt.Sprint(len(samples)))
 	for i, s := range samples {
 		f.sample(fmt.Sprintf("%s %d", name, i+1), s, w)
+		f.that(Prompt(s), fmt.Sprintf("%s %d: latency", name, i+1), fmt.Sprintf("below %d ms", fastBelowUS/1000), fmt.Sprintf("%d ms", s.LatencyUS/1000))
 		if i > 0 {
 			f.that(s.SentUS >= samples[i-1].ReceivedUS, fmt.Sprintf("%s %d: order", name, i+1), "sent after the answer before", fmt.Sprintf("%d µs", s.SentUS))
 		}
@@ -152,7 +154,7 @@ func targetFaults(four Act4Facts) []string {
 func hookFaults(hooks []Hook) []string {
 	var faults []string
 	for _, h := range hooks {
-		if h.Configuration == "" || h.Webhook == "" || h.FailurePolicy != failPolicy || h.TimeoutSeconds <= 0 ||
+		if h.Configuration == "" || h.Webhook == "" || h.FailurePolicy != failPolicy && h.FailurePolicy != ignorePolicy || h.TimeoutSeconds <= 0 ||
 			(h.Kind != "validating" && h.Kind != "mutating") {
 			faults = append(faults, fmt.Sprintf("%q is incomplete", h.Webhook))
 		}

@@ -85,9 +85,14 @@ func (f *findings) sameContainer(name string, then, now Container) {
 }
 
 // witness compares the API server's own counters for our hook, which count both matching requests.
-// Who may not read them is not failed for it: the requests themselves are the proof.
+// Who may not read them is not failed for it: the requests themselves are the proof. But a witness
+// that was heard before the freeze and not after it may have had something to say.
 func (f *findings) witness(s Witness, w frozen, metric, label string) {
 	const name, matching = "API server counters", 2
+	if s.Available && s.Why != "" || !s.Available && len(s.Before)+len(s.After) > 0 {
+		f.unknown(name, "read before and after the freeze", "read only once: "+orNothing(s.Why))
+		return
+	}
 	if !s.Available {
 		f.that(s.Why != "", name, "a rise, or the reason why they could not be read", "not read: "+s.Why)
 		return
