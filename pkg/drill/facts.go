@@ -205,12 +205,13 @@ type Budget struct {
 
 // Hook is another webhook that the same Pod serves.
 type Hook struct {
-	Configuration    string     `json:"configuration"`
-	Kind             string     `json:"kind"` // validating or mutating
-	Webhook          string     `json:"webhook"`
-	FailurePolicy    string     `json:"failure_policy"`
-	TimeoutSeconds   int        `json:"timeout_seconds"`
-	Rules            []HookRule `json:"rules"`
-	CoversTargetPods bool       `json:"covers_target_pods"`
-	CoversHelperPods bool       `json:"covers_helper_pods"`
+	Configuration     string     `json:"configuration"`
+	Kind              string     `json:"kind"` // validating or mutating
+	Webhook           string     `json:"webhook"`
+	FailurePolicy     string     `json:"failure_policy"`
+	TimeoutSeconds    int        `json:"timeout_seconds"`
+	Rules             []HookRule `json:"rules"`
+	CoversTargetPods  bool       `json:"covers_target_pods"`
+	CoversControlPods bool       `json:"covers_control_pods"`
+	CoversHelperPods  bool       `json:"covers_helper_pods"`
 }

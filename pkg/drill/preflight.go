@@ -50,23 +50,31 @@ func Preflight(l Lab, b Backend, budget Budget, also []Hook) []verdict.Check {
 	f.that(budget.FreezeSeconds == ResumeAfterSeconds, "budget", fmt.Sprintf("for a freeze of %d s", ResumeAfterSeconds), fmt.Sprintf("for %d s", budget.FreezeSeconds))
 	f.that(!budget.RestartPossible, "liveness budget", "fewer failures than the threshold", failuresOf(budget.Probes.Liveness, budget.LivenessFailures))
 	f.that(!budget.LeavesEndpoints, "readiness budget", "fewer failures than the threshold", failuresOf(budget.Probes.Readiness, budget.ReadinessFailures))
-	var blockTarget, blockHelper []string
+	f.otherHooks(l, also)
+	return f.checks
+}
+
+// otherHooks judges what else the process answers. On the drill's Pods no other hook may wait for it,
+// not even one that fails open: its time-out would be taken for ours. The rescue Pod may wait.
+func (f *findings) otherHooks(l Lab, also []Hook) {
+	var target, control, helper []string
 	for _, h := range also {
-		if h.FailurePolicy == ignorePolicy {
-			continue
-		}
+		text := fmt.Sprintf("%s (%s)", h.Webhook, orNothing(h.FailurePolicy))
 		if h.CoversTargetPods {
-			blockTarget = append(blockTarget, h.Webhook)
+			target = append(target, text)
 		}
-		if h.CoversHelperPods {
-			blockHelper = append(blockHelper, h.Webhook)
+		if h.CoversControlPods {
+			control = append(control, text)
+		}
+		if h.CoversHelperPods && h.FailurePolicy != ignorePolicy {
+			helper = append(helper, text)
 		}
 	}
-	f.hint = "Another policy that fails closed covers the drill's Pods, so a time-out could be its own: remove it, or exclude the namespace from it."
-	f.faults("other hooks on "+l.Target, "none that fails closed", "none", blockTarget)
+	f.hint = "Another policy of the same Kyverno covers the drill's Pods, so a time-out could be its own: remove it, or exclude the namespace from it."
+	f.faults("other hooks on "+l.Target, "none", "none", target)
+	f.faults("other hooks on "+l.Control, "none", "none", control)
 	f.hint = "While frozen this hook would stop the rescue Pod from starting: exclude " + HelperNamespace + " from it."
-	f.faults("other hooks on "+HelperNamespace, "none that fails closed", "none", blockHelper)
-	return f.checks
+	f.faults("other hooks on "+HelperNamespace, "none that fails closed", "none", helper)
 }
 
 func failuresOf(p *Probe, n int) string {

@@ -56,14 +56,18 @@ func TestPreflight(t *testing.T) {
 		"K-07 two replicas": {func(f *Act4Facts) {
 			f.Backend.Replicas, f.Backend.StatusReplicas, f.Backend.UpdatedReplicas, f.Backend.ReadyEndpoints = 2, 2, 2, 2
 		}, []string{"ready endpoints", "replicas", "replicas in status", "updated replicas"}},
-		"K-01 scaled to zero":             {func(f *Act4Facts) { f.Backend = Backend{} }, []string{"backend identity", "ready endpoints", "replicas", "replicas in status", "updated replicas"}},
-		"rolling":                         {func(f *Act4Facts) { f.Backend.UpdatedReplicas = 0 }, []string{"updated replicas"}},
-		"P-17 restarts":                   {func(f *Act4Facts) { f.Budget = ComputeBudget(Probes{Liveness: &Probe{5, 5, 3}}, 20) }, []string{"liveness budget"}},
-		"leaves the endpoints":            {func(f *Act4Facts) { f.Budget = ComputeBudget(Probes{Readiness: &Probe{5, 5, 3}}, 20) }, []string{"readiness budget"}},
-		"no budget":                       {func(f *Act4Facts) { f.Budget = Budget{} }, []string{"budget"}},
-		"hook on the target":              {hook(true, false, "Fail"), []string{"other hooks on kca-webhook-target"}},
-		"hook on the helper":              {hook(false, true, "Fail"), []string{"other hooks on kube-lab-system"}},
-		"a hook that fails open":          {hook(true, true, "Ignore"), nil},
+		"K-01 scaled to zero":     {func(f *Act4Facts) { f.Backend = Backend{} }, []string{"backend identity", "ready endpoints", "replicas", "replicas in status", "updated replicas"}},
+		"rolling":                 {func(f *Act4Facts) { f.Backend.UpdatedReplicas = 0 }, []string{"updated replicas"}},
+		"P-17 restarts":           {func(f *Act4Facts) { f.Budget = ComputeBudget(Probes{Liveness: &Probe{5, 5, 3}}, 20) }, []string{"liveness budget"}},
+		"leaves the endpoints":    {func(f *Act4Facts) { f.Budget = ComputeBudget(Probes{Readiness: &Probe{5, 5, 3}}, 20) }, []string{"readiness budget"}},
+		"no budget":               {func(f *Act4Facts) { f.Budget = Budget{} }, []string{"budget"}},
+		"hook on the target":      {hook(true, false, "Fail"), []string{"other hooks on kca-webhook-target"}},
+		"hook on the helper":      {hook(false, true, "Fail"), []string{"other hooks on kube-lab-system"}},
+		"a hook that fails open":  {hook(true, true, "Ignore"), []string{"other hooks on kca-webhook-target"}},
+		"one on the helper alone": {hook(false, true, "Ignore"), nil},
+		"a hook on the control": {func(f *Act4Facts) {
+			f.AlsoAffected = []Hook{{Webhook: "w", FailurePolicy: "Ignore", CoversControlPods: true}}
+		}, []string{"other hooks on kca-webhook-control"}},
 		"a hook of unknown policy":        {hook(true, true, ""), []string{"other hooks on kca-webhook-target", "other hooks on kube-lab-system"}},
 		"container of another Pod":        {func(f *Act4Facts) { f.Backend.Container.PodUID = "x" }, []string{"backend identity"}},
 		"container id without its prefix": {func(f *Act4Facts) { f.Backend.Container.ID = targetContainer }, []string{"backend identity"}},

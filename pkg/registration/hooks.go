@@ -26,28 +26,25 @@ type anyHook struct {
 	namespaces                *metav1.LabelSelector
 }
 
-// Hooks returns every other entry with failurePolicy Fail that the Pods behind the Service answer,
-// whatever Service of their namespace the entry goes through, and whether it covers the creation of
-// Pods in the target and the helper namespace. objectSelector and matchConditions are not evaluated,
+// Hooks returns every other entry that the Pods behind the Service answer, whatever Service of their
+// namespace the entry goes through, and whether it covers the creation of Pods in the lab's
+// namespaces and the helper namespace. One with failurePolicy Ignore is only in the list when it
+// covers Pods of the lab: elsewhere it stops nothing. The lab's own entry is left out under either
+// failurePolicy. objectSelector and matchConditions are not evaluated,
 // so an entry may cover less than is said here, never more. Entries that call a URL are not followed.
-func (r *Reader) Hooks(ctx context.Context, service drill.ServiceRef, l drill.Lab, except string) ([]drill.Hook, error) {
+func (r *Reader) Hooks(ctx context.Context, service drill.ServiceRef, l drill.Lab) ([]drill.Hook, error) {
 	all, err := r.allHooks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	target, err := r.namespace(ctx, l.Target)
-	if err != nil {
-		return nil, err
-	}
-	helper, err := r.namespace(ctx, drill.HelperNamespace)
+	covered, err := r.drillNamespaces(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	served := map[drill.ServiceRef]bool{{Namespace: service.Namespace, Name: service.Name}: true}
 	found := []drill.Hook{}
 	for _, h := range all {
-		// An absent failurePolicy means Fail in v1.
-		if h.configuration == resourceConfiguration && h.name == except || h.failurePolicy != nil && *h.failurePolicy != admissionregistrationv1.Fail {
+		if h.configuration == resourceConfiguration && (h.name == WebhookName(l, "Fail") || h.name == WebhookName(l, "Ignore")) {
 			continue
 		}
 		ref, ok := serviceFacts(h.client)
@@ -61,9 +58,12 @@ func (r *Reader) Hooks(ctx context.Context, service drill.ServiceRef, l drill.La
 		if !same {
 			continue
 		}
-		fact, err := h.facts(target, helper)
+		fact, err := h.facts(covered)
 		if err != nil {
 			return nil, err
+		}
+		if fact.FailurePolicy == string(admissionregistrationv1.Ignore) && !fact.CoversTargetPods && !fact.CoversControlPods {
+			continue
 		}
 		found = append(found, fact)
 	}
@@ -73,21 +73,41 @@ func (r *Reader) Hooks(ctx context.Context, service drill.ServiceRef, l drill.La
 	return found, nil
 }
 
-func (h anyHook) facts(target, helper *corev1.Namespace) (drill.Hook, error) {
+// drillNamespaces are the live namespaces in which the drill and its rescue create Pods.
+type drillNamespaces struct{ target, control, helper *corev1.Namespace }
+
+func (r *Reader) drillNamespaces(ctx context.Context, l drill.Lab) (found drillNamespaces, err error) {
+	for _, look := range []struct {
+		name string
+		ns   **corev1.Namespace
+	}{{l.Target, &found.target}, {l.Control, &found.control}, {drill.HelperNamespace, &found.helper}} {
+		if *look.ns, err = r.namespace(ctx, look.name); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+func (h anyHook) facts(covered drillNamespaces) (drill.Hook, error) {
+	// An absent failurePolicy means Fail in v1.
 	fact := drill.Hook{Configuration: h.configuration, Kind: h.kind, Webhook: h.name, FailurePolicy: string(admissionregistrationv1.Fail), Rules: ruleFacts(h.rules)}
+	if h.failurePolicy != nil {
+		fact.FailurePolicy = string(*h.failurePolicy)
+	}
 	if h.timeoutSeconds != nil {
 		fact.TimeoutSeconds = int(*h.timeoutSeconds)
 	}
 	if !coversPods(h.rules) {
 		return fact, nil
 	}
-	var err error
-	if fact.CoversTargetPods, err = selects(h.namespaces, target); err != nil {
-		return fact, fmt.Errorf("evaluating the namespaceSelector of webhook %s: %w", h.name, err)
-	}
-	fact.CoversHelperPods, err = selects(h.namespaces, helper)
-	if err != nil {
-		return fact, fmt.Errorf("evaluating the namespaceSelector of webhook %s: %w", h.name, err)
+	for _, look := range []struct {
+		ns     *corev1.Namespace
+		covers *bool
+	}{{covered.target, &fact.CoversTargetPods}, {covered.control, &fact.CoversControlPods}, {covered.helper, &fact.CoversHelperPods}} {
+		var err error
+		if *look.covers, err = selects(h.namespaces, look.ns); err != nil {
+			return fact, fmt.Errorf("evaluating the namespaceSelector of webhook %s: %w", h.name, err)
+		}
 	}
 	return fact, nil
 }

@@ -47,7 +47,12 @@ func TestHooks(t *testing.T) {
 	other := entry("vpol.validate.kyverno.svc-fail", "Fail", "/vpol/theirs")
 	other.NamespaceSelector, other.TimeoutSeconds = &metav1.LabelSelector{}, nil
 	ignored := entry("vpol.validate.kyverno.svc-ignore", "Ignore", "/vpol/ignored")
-	w.resources.Webhooks = append(w.resources.Webhooks, other, ignored)
+	harmless := entry("vpol.validate.kyverno.svc-ignore-elsewhere", "Ignore", "/vpol/elsewhere")
+	harmless.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "theirs"}}
+	verify := entry("monitor-webhooks.kyverno.svc", "Ignore", "/verifymutate") // Kyverno registers it for its Leases
+	verify.NamespaceSelector, verify.Rules = nil, []admissionregistrationv1.RuleWithOperations{rule("coordination.k8s.io", "v1", "UPDATE", "leases")}
+	own := entry(WebhookName(drill.Freeze(), "Ignore"), "Ignore", "/vpol/kca-webhook-label")
+	w.resources.Webhooks = append(w.resources.Webhooks, other, ignored, harmless, verify, own)
 	elsewhere := entry("gatekeeper.sh", "Fail", "/")
 	elsewhere.ClientConfig.Service.Namespace = "gatekeeper-system"
 	alias := entry("alias.example.com", "Fail", "/")
@@ -71,27 +76,25 @@ func TestHooks(t *testing.T) {
 		}},
 	}
 	r, _ := w.open(t)
-	got, err := r.Hooks(t.Context(), ourService(), drill.Freeze(), ourHook)
+	got, err := r.Hooks(t.Context(), ourService(), drill.Freeze())
 	if err != nil {
 		t.Fatal(err)
 	}
 	type row struct {
-		Configuration, Kind, Webhook string
-		Timeout                      int
-		Target, Helper               bool
+		Configuration, Kind, Webhook, FailurePolicy string
+		Timeout                                     int
+		Target, Control, Helper                     bool
 	}
 	rows := []row{}
 	for _, h := range got {
-		if h.FailurePolicy != "Fail" {
-			t.Errorf("%s: failure policy %q", h.Webhook, h.FailurePolicy)
-		}
-		rows = append(rows, row{h.Configuration, h.Kind, h.Webhook, h.TimeoutSeconds, h.CoversTargetPods, h.CoversHelperPods})
+		rows = append(rows, row{h.Configuration, h.Kind, h.Webhook, h.FailurePolicy, h.TimeoutSeconds, h.CoversTargetPods, h.CoversControlPods, h.CoversHelperPods})
 	}
 	want := []row{
-		{policyConfiguration, "validating", policyWebhook, 10, false, false},
-		{"kyverno-resource-mutating-webhook-cfg", "mutating", "mutate.kyverno.svc-fail", 10, false, true},
-		{resourceConfiguration, "validating", "vpol.validate.kyverno.svc-fail", 0, true, true},
-		{"others", "validating", "alias.example.com", 3, true, true},
+		{policyConfiguration, "validating", policyWebhook, "Fail", 10, false, false, false},
+		{"kyverno-resource-mutating-webhook-cfg", "mutating", "mutate.kyverno.svc-fail", "Fail", 10, false, false, true},
+		{resourceConfiguration, "validating", "vpol.validate.kyverno.svc-fail", "Fail", 0, true, true, true},
+		{resourceConfiguration, "validating", "vpol.validate.kyverno.svc-ignore", "Ignore", 3, true, false, false},
+		{"others", "validating", "alias.example.com", "Fail", 3, true, true, true},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -104,7 +107,7 @@ func TestHooksStopsAtWhatItMayNotRead(t *testing.T) {
 		client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no"))
 		})
-		if _, err := r.Hooks(t.Context(), ourService(), drill.Freeze(), ourHook); !apierrors.IsForbidden(err) {
+		if _, err := r.Hooks(t.Context(), ourService(), drill.Freeze()); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: saw %v", resource, err)
 		}
 	}

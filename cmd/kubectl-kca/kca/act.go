@@ -2,6 +2,7 @@ package kca
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -118,8 +119,13 @@ func (r *actRun) steps() []func(context.Context) error {
 	}
 }
 
-// interrupted turns an error of a run that Ctrl-C ended before any change into exit code 130.
+// interrupted turns an error of a run that Ctrl-C ended before any change into exit code 130, unless
+// the undo of what was prepared failed: that is uncertain.
 func interrupted(ctx context.Context, r *actRun, err error) error {
+	var coded *cli.CodedError
+	if errors.As(err, &coded) && coded.Code == cli.ExitUncertain {
+		return err
+	}
 	if ctx.Err() != nil && r.raw == nil {
 		return cli.Interrupted(fmt.Errorf("act %d was interrupted before anything was changed: %w", r.act, err))
 	}

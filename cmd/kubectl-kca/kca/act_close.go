@@ -27,6 +27,9 @@ func (r *actRun) recover(ctx context.Context) error {
 	if err != nil {
 		return judgedInput(err)
 	}
+	if err := r.healthyYet(ctx); err != nil {
+		return err
+	}
 	if err := r.openProber("Ignore"); err != nil {
 		return err
 	}
@@ -47,6 +50,14 @@ func (r *actRun) recover(ctx context.Context) error {
 		return err
 	}
 	return r.finish(facts, drill.JudgeAct7(r.lab, facts, second, third, fifth, sixth))
+}
+
+// healthyYet looks before the first request is sent, when a refusal still costs nothing.
+func (r *actRun) healthyYet(ctx context.Context) error {
+	if _, err := r.effective(ctx, "Ignore"); err != nil {
+		return err
+	}
+	return r.stillRunning(ctx)
 }
 
 // healthyAgain re-reads the baseline Pod, the policy and the Ignore registration.

@@ -20,6 +20,9 @@ func (r *actRun) freezeUnderFail(ctx context.Context) (err error) {
 	if err := w.arm(ctx); err != nil {
 		return err
 	}
+	if _, err := w.survey(ctx); err != nil { // starting the agent took its time
+		return err
+	}
 	if err := r.changing("freeze", w.target); err != nil {
 		return err
 	}
@@ -71,6 +74,9 @@ func (r *actRun) freezeUnderIgnore(ctx context.Context) (err error) {
 	}
 	before, err := r.awaitDenials(ctx, "bad", false)
 	if err != nil {
+		return err
+	}
+	if _, err := w.lookBehind(ctx); err != nil {
 		return err
 	}
 	if err := w.stop(ctx); err != nil {

@@ -131,8 +131,8 @@ func (r *actRun) awaitRegistration(ctx context.Context, failurePolicy string) (d
 	return found, r.note("registration", found)
 }
 
-// awaitDenials sends the bad request under new names until it was denied by our rule three times in
-// a row, and returns that row. A bad request that was stored ends the wait: the rule is not in force.
+// awaitDenials sends the bad request under new names until it was promptly denied by our rule three
+// times in a row, and returns that row. A bad request that was stored ends the wait: the rule is not in force.
 func (r *actRun) awaitDenials(ctx context.Context, kind string, dryRun bool) ([]drill.Sample, error) {
 	var row []drill.Sample
 	var last drill.Sample
@@ -142,7 +142,7 @@ func (r *actRun) awaitDenials(ctx context.Context, kind string, dryRun bool) ([]
 		if err := r.note("sample", last); err != nil {
 			return false, err
 		}
-		if last.Class != drill.ExplicitDeny || last.Stored.State != drill.StoredNo {
+		if last.Class != drill.ExplicitDeny || last.Stored.State != drill.StoredNo || !drill.Prompt(last) {
 			row = nil
 			if !dryRun && last.Stored.State == drill.StoredYes {
 				return false, fmt.Errorf("bad request %s: expected an explicit deny, saw it stored", last.Name)
@@ -153,8 +153,8 @@ func (r *actRun) awaitDenials(ctx context.Context, kind string, dryRun bool) ([]
 		return len(row) >= denialsInARow, nil
 	})
 	if err != nil && wait.Interrupted(err) && ctx.Err() == nil {
-		return nil, fmt.Errorf("expected %d explicit denials in a row within %s, saw %s last (%s); is the caller excluded in Kyverno's configuration (excludeGroups, excludeUsernames)?",
-			denialsInARow, denialLimit, last.Class, orNothing(last.Message))
+		return nil, fmt.Errorf("expected %d explicit denials in a row within %s, saw %s last after %d ms (%s); is the caller excluded in Kyverno's configuration (excludeGroups, excludeUsernames)?",
+			denialsInARow, denialLimit, last.Class, last.LatencyUS/1000, orNothing(last.Message))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for explicit denials: %w", err)

@@ -20,7 +20,7 @@ func (r *actRun) survey(ctx context.Context) error {
 		return judgedInput(err)
 	}
 	facts := drill.Act4Facts{Plan: plan, Mode: r.o.flags.agent}
-	if err := r.lookBehind(ctx, &facts); err != nil {
+	if err := r.lookBehind(ctx, "Fail", &facts); err != nil {
 		return err
 	}
 	agent, err := r.agent(facts.Backend)
@@ -43,11 +43,11 @@ func (r *actRun) survey(ctx context.Context) error {
 	return r.finish(facts, drill.JudgeAct4(r.lab, facts, first, second))
 }
 
-// lookBehind reads the registration under Fail and who answers behind it, and refuses what could
-// not be frozen safely. Nothing is changed.
-func (r *actRun) lookBehind(ctx context.Context, facts *drill.Act4Facts) error {
+// lookBehind reads the registration under a failurePolicy and who answers behind it, and refuses what
+// could not be frozen safely. Nothing is changed.
+func (r *actRun) lookBehind(ctx context.Context, failurePolicy string, facts *drill.Act4Facts) error {
 	var err error
-	if facts.Registration, err = r.effective(ctx, "Fail"); err != nil {
+	if facts.Registration, err = r.effective(ctx, failurePolicy); err != nil {
 		return err
 	}
 	backend, err := bounded(ctx, func(c context.Context) (drill.Backend, error) {
@@ -56,10 +56,13 @@ func (r *actRun) lookBehind(ctx context.Context, facts *drill.Act4Facts) error {
 	if err != nil {
 		return err
 	}
+	if backend.Container.LeaseHolder == "" {
+		return fmt.Errorf("lease of Kyverno's leader in namespace %s: expected its holder, which has to be the same after a freeze, saw none; it needs the right to get leases there", backend.Pod.Namespace)
+	}
 	facts.Backend, facts.Container, facts.Deployment = backend, backend.Container, backend.Deployment
 	facts.Budget = drill.ComputeBudget(backend.Probes, drill.ResumeAfterSeconds)
 	facts.AlsoAffected, err = bounded(ctx, func(c context.Context) ([]drill.Hook, error) {
-		return r.env.reader.Hooks(c, facts.Registration.Service, r.lab, facts.Registration.Webhook)
+		return r.env.reader.Hooks(c, facts.Registration.Service, r.lab)
 	})
 	if err != nil {
 		return err

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kube-lab.dev/kube-lab/pkg/cli"
 	"kube-lab.dev/kube-lab/pkg/drill"
 	"kube-lab.dev/kube-lab/pkg/nodeagent"
-	"kube-lab.dev/kube-lab/pkg/probe"
 )
-
-// settleTime is how long after the resume the container, the lease and the running Pod are read
-// again: a leader that lost its lease exits 10 to 12 s after the resume.
-const settleTime = 15 * time.Second
 
 // undoLimit bounds the undo, which also runs when the act was interrupted: the longest freeze, the
 // removal of the node agent, and a margin.
@@ -31,8 +27,11 @@ type window struct {
 	journal *nodeagent.Journal
 	session *nodeagent.Session
 	live    *live
+	budget  drill.Budget
+	claimed bool // the journal is, or may be, this run's
 	asked   bool // the freeze was asked for
 	proven  bool // the resume was seen
+	closed  bool // everything was given back
 
 	registration drill.Phases
 	freeze       drill.FreezeFact
@@ -44,22 +43,19 @@ type window struct {
 }
 
 // openWindow reads everything a freeze depends on and refuses what differs from act 4. Nothing is
-// changed, so every refusal here is exit 2.
+// changed, so every refusal here is exit 2. What is cheap to find comes first, then the waiting, and
+// the surroundings are read once more behind it: minutes may have passed.
 func (r *actRun) openWindow(ctx context.Context, failurePolicy string) (*window, error) {
 	fourth, err := factsOf[drill.Act4Facts](r, 4)
 	if err != nil {
 		return nil, err
 	}
-	now := drill.Act4Facts{}
-	if err := r.lookBehind(ctx, &now); err != nil {
-		return nil, err
-	}
-	if err := sameTarget(fourth, now); err != nil {
-		return nil, err
-	}
 	w := &window{r: r, policy: failurePolicy, target: fourth.Target, live: newLive(r)}
-	w.registration.Before, w.container.Before = now.Registration, now.Container
-	if w.agent, err = r.agent(now.Backend); err != nil {
+	backend, err := w.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if w.agent, err = r.agent(backend); err != nil {
 		return nil, err
 	}
 	if w.journal, err = r.journal(); err != nil {
@@ -68,13 +64,40 @@ func (r *actRun) openWindow(ctx context.Context, failurePolicy string) (*window,
 	if err := r.stillRunning(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.awaitSpacing(ctx, w.journal, w.budget); err != nil {
+		return nil, err
+	}
 	if err := r.openProber(failurePolicy); err != nil {
 		return nil, err
 	}
 	if _, err := r.awaitDenials(ctx, "canary", true); err != nil {
 		return nil, err
 	}
-	return w, r.awaitSpacing(ctx, w.journal, now.Budget)
+	_, err = w.survey(ctx)
+	return w, err
+}
+
+// survey reads who answers behind the registration in force, and refuses what may not be frozen or
+// is not what act 4 surveyed.
+func (w *window) survey(ctx context.Context) (drill.Backend, error) {
+	now, err := w.lookBehind(ctx)
+	if err == nil {
+		w.budget, w.registration.Before, w.container.Before = now.Budget, now.Registration, now.Container
+	}
+	return now.Backend, err
+}
+
+// lookBehind is survey without keeping anything.
+func (w *window) lookBehind(ctx context.Context) (drill.Act4Facts, error) {
+	var now drill.Act4Facts
+	fourth, err := factsOf[drill.Act4Facts](w.r, 4)
+	if err != nil {
+		return now, err
+	}
+	if err := w.r.lookBehind(ctx, w.policy, &now); err != nil {
+		return now, err
+	}
+	return now, sameTarget(fourth, now)
 }
 
 // sameTarget refuses a container that is not the one act 4 surveyed.
@@ -121,7 +144,9 @@ func (r *actRun) readExisting(ctx context.Context) (drill.Existing, error) {
 // arm takes the journal and starts the two resumers. Both are verified on the very process before
 // any signal; until then the undo leaves the cluster as it was.
 func (w *window) arm(ctx context.Context) error {
-	if err := w.journal.Acquire(ctx, w.agent, w.target); err != nil {
+	err := w.journal.Acquire(ctx, w.agent, w.target)
+	w.claimed = mayHold(err)
+	if err != nil {
 		return err
 	}
 	session, err := w.agent.Freezer(ctx, w.target, drill.ResumeAfterSeconds*time.Second)
@@ -131,149 +156,37 @@ func (w *window) arm(ctx context.Context) error {
 	w.session = session
 	w.freeze.Mode, w.freeze.Identity = w.r.o.flags.agent, session.Identity()
 	w.freeze.WatchdogReady, w.freeze.Capabilities = session.WatchdogReady(), session.Capabilities()
-	w.witness = w.r.countersBefore(ctx)
+	if w.witness, err = w.r.countersBefore(ctx); err != nil {
+		return err
+	}
 	return w.r.prober.WarmUp(ctx)
 }
 
-// stop journals the deadline, then asks for the freeze. From the frozen event on, the process is
-// known to be stopped.
-func (w *window) stop(ctx context.Context) error {
-	if err := w.journal.Deadline(ctx, drill.ResumeAfterSeconds*time.Second); err != nil {
-		return err
-	}
-	w.r.o.say("freezing process %d of %s; if everything fails, a shell on the node resumes it: %s",
-		w.target.PID, w.container.Before.Pod, nodeagent.HelpCommand(w.target))
-	w.asked = true
-	w.freeze.AskedUS = w.r.clock()
-	frozen, err := w.session.Freeze(ctx)
-	if err != nil {
-		return fmt.Errorf("freezing process %d: %w", w.target.PID, err)
-	}
-	w.freeze.StoppedAt = w.r.clock()
-	w.freeze.States = append(w.freeze.States, drill.StateSample{AtUS: w.freeze.StoppedAt, State: frozen.State})
-	w.live.frozen(w.freeze.StoppedAt, w.session.Deadline())
-	return nil
+// mayHold says whether a journal was taken, for all that is known: an answer that was refused, by
+// the API server or by the holder, took nothing, and one that was lost may have.
+func mayHold(err error) bool {
+	var refused apierrors.APIStatus
+	var held *nodeagent.HeldError
+	var stopped *nodeagent.StoppedError
+	return !errors.As(err, &refused) && !errors.As(err, &held) && !errors.As(err, &stopped)
 }
 
-// ask sends the three requests at the same time and reads the registration meanwhile. Nothing is
-// written to disk here: a slow disk must not lengthen the window.
-func (w *window) ask(ctx context.Context) error {
-	r := w.r
-	requests := []probe.Request{r.good(), r.bad(), r.control()}
-	var samples []drill.Sample
-	group, c := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		samples = r.prober.SendTogether(c, requests, w.live.answered)
-		return nil
-	})
-	group.Go(func() (err error) {
-		w.registration.During, err = r.effective(c, w.policy)
-		return err
-	})
-	if err := group.Wait(); err != nil {
-		return fmt.Errorf("observing the frozen window: %w", err)
-	}
-	w.during = drill.During{Good: samples[0], Bad: samples[1], Control: samples[2]}
-	return nil
-}
-
-// awaitResume waits for the timer.
-func (w *window) awaitResume(ctx context.Context) error {
-	resumed, err := w.session.Wait(ctx)
-	if err != nil {
-		return fmt.Errorf("waiting for the resume: %w", err)
-	}
-	return w.wasResumed(ctx, resumed)
-}
-
-// resume asks for the resume and waits until it is proven.
-func (w *window) resume(ctx context.Context) error {
-	at := w.r.clock()
-	w.freeze.ResumeAskedUS = &at
-	resumed, err := w.session.Resume(ctx)
-	if err != nil {
-		return fmt.Errorf("asking for the resume: %w", err)
-	}
-	return w.wasResumed(ctx, resumed)
-}
-
-// wasResumed keeps what the agent reported, reads back what the three requests stored, and brings
-// the raw file up to date.
-func (w *window) wasResumed(ctx context.Context, resumed nodeagent.Resumed) error {
-	w.proven = true
-	w.freeze.ResumedSeenUS = w.r.clock()
-	w.freeze.FrozenMS, w.freeze.ResumedBy = resumed.FrozenMS, resumed.By
-	w.freeze.ResumedAt = w.freeze.AskedUS + resumed.FrozenMS*1000
-	for _, s := range resumed.States {
-		w.freeze.States = append(w.freeze.States, drill.StateSample{AtUS: w.freeze.AskedUS + s.SinceStopUS, State: s.State})
-	}
-	w.freeze.States = append(w.freeze.States, drill.StateSample{AtUS: w.freeze.ResumedSeenUS, State: resumed.Event.State})
-	w.live.resumed(resumed.By, resumed.FrozenMS)
-	for _, s := range []*drill.Sample{&w.during.Good, &w.during.Bad, &w.during.Control} {
-		s.Stored = w.r.prober.Stored(ctx, *s)
-		if err := w.r.note("sample", *s); err != nil {
-			return err
-		}
-	}
-	return errors.Join(w.r.note("freeze", w.freeze), w.r.syncRaw())
-}
-
-// settle proves the recovery: denials in a row, the helper gone, and — after the settle time — the
-// same container, registration and running Pod.
-func (w *window) settle(ctx context.Context) error {
-	row, err := w.r.awaitDenials(ctx, "bad", false)
-	if err != nil {
-		return err
-	}
-	w.after = drill.Denials{Bad: row[0], All: row}
-	if err := w.close(ctx); err != nil {
-		return err
-	}
-	left := settleTime - time.Duration(w.r.clock()-w.freeze.ResumedSeenUS)*time.Microsecond
-	if err := w.r.o.pause(ctx, left, "settling"); err != nil {
-		return err
-	}
-	return w.lookAgain(ctx)
-}
-
-// lookAgain reads everything once more after the settle time.
-func (w *window) lookAgain(ctx context.Context) error {
-	r := w.r
-	var err error
-	if w.registration.After, err = r.effective(ctx, w.policy); err != nil {
-		return err
-	}
-	backend, err := bounded(ctx, func(c context.Context) (drill.Backend, error) {
-		return r.env.reader.Backend(c, w.registration.After.Service, r.clock)
-	})
-	if err != nil {
-		return err
-	}
-	w.container.After = backend.Container
-	if w.existing, err = r.readExisting(ctx); err != nil {
-		return err
-	}
-	w.witness = r.countersAfter(ctx, w.witness)
-	return errors.Join(r.note("registration", w.registration), r.note("container", w.container), r.note("existing", w.existing), r.note("witness", w.witness))
-}
-
-// switchTo moves the window to another failurePolicy: its registration, its requests, its counters.
-func (w *window) switchTo(ctx context.Context, failurePolicy string) error {
-	hook, err := w.r.awaitRegistration(ctx, failurePolicy)
-	if err != nil {
-		return err
-	}
-	w.policy, w.registration.Before = failurePolicy, hook
-	if err := w.r.openProber(failurePolicy); err != nil {
-		return err
-	}
-	w.witness = w.r.countersBefore(ctx)
-	return w.r.prober.WarmUp(ctx)
-}
-
-// close is the undo of arm and stop, safe to run twice: the agent goes (which resumes whatever it
-// holds), and the journal is released only when the process was seen running.
+// close is the undo of arm and stop, safe to run again. What it could not give back is uncertain, also
+// when the act itself had not changed anything yet.
 func (w *window) close(ctx context.Context) error {
+	if w.closed {
+		return nil
+	}
+	if err := w.giveBack(ctx); err != nil {
+		return cli.Uncertain(fmt.Errorf("undoing what act %d prepared: %w; run `kubectl kca rescue`", w.r.act, err))
+	}
+	w.closed = true
+	return nil
+}
+
+// giveBack removes the agent, which resumes whatever it holds, and releases the journal only when the
+// process was seen running.
+func (w *window) giveBack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
 	w.live.stop()
@@ -288,43 +201,10 @@ func (w *window) close(ctx context.Context) error {
 		w.session = nil
 	}
 	if w.asked && !w.proven {
-		return fmt.Errorf("process %d was not seen running again; run `kubectl kca rescue`", w.target.PID)
+		return fmt.Errorf("expected process %d running again, never saw it so", w.target.PID)
+	}
+	if !w.claimed {
+		return nil
 	}
 	return w.journal.Release(ctx, w.asked)
-}
-
-// countersBefore reads the API server's own counters for our hook; they are a witness, not a proof,
-// so a refusal is recorded and nothing more.
-func (r *actRun) countersBefore(ctx context.Context) drill.Witness {
-	before, err := bounded(ctx, r.prober.Counters)
-	if err != nil {
-		return drill.Witness{Why: err.Error(), Before: map[string]float64{}, After: map[string]float64{}}
-	}
-	return drill.Witness{Available: true, Before: before, After: map[string]float64{}}
-}
-
-func (r *actRun) countersAfter(ctx context.Context, w drill.Witness) drill.Witness {
-	if !w.Available {
-		return w
-	}
-	after, err := bounded(ctx, r.prober.Counters)
-	if err != nil {
-		return drill.Witness{Why: err.Error(), Before: w.Before, After: map[string]float64{}}
-	}
-	w.After = after
-	return w
-}
-
-// awaitSpacing keeps two liveness periods between freezes: two freezes close together restart the
-// container.
-func (r *actRun) awaitSpacing(ctx context.Context, journal *nodeagent.Journal, budget drill.Budget) error {
-	left, err := journal.SpacingLeft(ctx, time.Duration(budget.SpacingSeconds)*time.Second)
-	if err != nil || left <= 0 {
-		return err
-	}
-	if r.o.flags.noWait {
-		return fmt.Errorf("expected %d s since the last resume, saw %d s less; wait %d s and run act %d again, or leave out --no-wait",
-			budget.SpacingSeconds, int(left.Seconds()+1), int(left.Seconds()+1), r.act)
-	}
-	return r.o.pause(ctx, left, "keeping the distance to the last freeze")
 }

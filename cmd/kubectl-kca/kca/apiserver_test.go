@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"kube-lab.dev/kube-lab/pkg/cli"
@@ -246,6 +247,14 @@ func (s *apiServer) has(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects[path] != nil
+}
+
+// served is a client's configuration for a server that only answers so.
+func served(t *testing.T, answer http.Handler) *rest.Config {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}
 }
 
 // learner is somebody at a terminal: a home folder, a kubeconfig, and what is typed.
