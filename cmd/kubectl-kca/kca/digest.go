@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
+	"kube-lab.dev/kube-lab/pkg/evidence"
 	"kube-lab.dev/kube-lab/pkg/strictjson"
 )
 
@@ -37,9 +37,9 @@ func oneFile(_ *cobra.Command, args []string) error {
 }
 
 func (g *globals) digest(name string) (err error) {
-	file, err := os.Open(name)
+	file, err := evidence.OpenRegular(name)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", name, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	// One byte over the limit, so that a file that is too large is refused and not cut off.
