@@ -77,6 +77,7 @@ func (g *globals) grade(ctx context.Context, steps []int, format string, live bo
 	if err != nil {
 		return err
 	}
+	g.tell("grading %s", report.Escape(store.Path()))
 	var groups []report.Group
 	for _, step := range steps {
 		groups = append(groups, report.Group{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-lab.dev/kube-lab/pkg/cli"
 	"kube-lab.dev/kube-lab/pkg/drill"
 	"kube-lab.dev/kube-lab/pkg/evidence"
 	"kube-lab.dev/kube-lab/pkg/report"
@@ -19,7 +20,7 @@ type labStatus struct {
 	Folder string `json:"folder"`
 	// Context is the bound context; empty before init.
 	Context string `json:"context"`
-	// State is new (init is missing), started, uncertain or complete.
+	// State is new (init is missing), started, uncertain, complete or damaged.
 	State string      `json:"state"`
 	Acts  []actStatus `json:"acts"`
 	// Next is the next act; 0 when there is none.
@@ -45,7 +46,11 @@ const (
 	labStarted   = "started"
 	labUncertain = "uncertain"
 	labComplete  = "complete"
+	labDamaged   = "damaged"
 )
+
+// damaged is the state of an act whose record is there and is none.
+const damaged evidence.State = "damaged"
 
 // newStatusCommand is the verb `status`.
 func newStatusCommand(g *globals) *cobra.Command {
@@ -53,8 +58,10 @@ func newStatusCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show which acts are done, what comes next and what is missing",
-		Long:  "Show which acts are done, what comes next and what is missing. It looks at the lab's folder only.",
-		Args:  cobra.NoArgs,
+		Long: `Show which acts are done, what comes next and what is missing. It looks at the lab's folder only.
+
+Exit 0 when the folder could be read, 2 when evidence in it is damaged or missing below later acts.`,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := knownFormat(format, formatText, formatJSON, formatYAML); err != nil {
 				return err
@@ -79,10 +86,15 @@ func (g *globals) status(format string) error {
 	if err != nil {
 		return err
 	}
-	if format != formatText {
-		return writeData(g.streams.Out, format, s)
+	if format == formatText {
+		err = g.showStatus(s)
+	} else {
+		err = writeData(g.streams.Out, format, s)
 	}
-	return g.showStatus(s)
+	if err == nil && s.State == labDamaged {
+		return cli.Trouble(nil) // said already
+	}
+	return err
 }
 
 func (g *globals) readStatus(store *evidence.Store, lab drill.Lab) (labStatus, error) {
@@ -101,14 +113,9 @@ func (g *globals) readStatus(store *evidence.Store, lab drill.Lab) (labStatus, e
 		s.Context = bind.Context
 	}
 	for act := 1; act <= drill.Acts; act++ {
-		a := actStatus{Act: act, Title: stepTitles[act-1], Input: drill.InputOf(act), Evidence: evidence.EvidenceName(act)}
-		if a.State, err = store.ActState(act); err != nil {
+		a, err := readAct(store, lab, act)
+		if err != nil {
 			return s, err
-		}
-		if a.Input != "" {
-			if a.HasInput, err = store.Exists(a.Input); err != nil {
-				return s, err
-			}
 		}
 		s.Acts = append(s.Acts, a)
 	}
@@ -116,8 +123,39 @@ func (g *globals) readStatus(store *evidence.Store, lab drill.Lab) (labStatus, e
 	return s, nil
 }
 
+// readAct looks at the files of one act.
+func readAct(store *evidence.Store, lab drill.Lab, act int) (actStatus, error) {
+	a := actStatus{Act: act, Title: stepTitles[act-1], Input: drill.InputOf(act), Evidence: evidence.EvidenceName(act)}
+	var err error
+	if a.State, err = store.ActState(act); err != nil {
+		return a, err
+	}
+	if a.State == evidence.Done && !isRecord(store, lab, act) {
+		a.State = damaged
+	}
+	if a.Input != "" {
+		a.HasInput, err = store.Exists(a.Input)
+	}
+	return a, err
+}
+
+// isRecord says whether an act's evidence is a record of that act. What it is worth is for `grade`.
+func isRecord(store *evidence.Store, lab drill.Lab, act int) bool {
+	name := evidence.EvidenceName(act)
+	data, err := store.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	record, err := drill.DecodeRecord(name, data)
+	return err == nil && record.Schema == drill.EvidenceSchema && record.Lab == lab.Name && record.Act == act
+}
+
 // conclude finds the next act and words the next step.
 func (s *labStatus) conclude() {
+	if fault := s.fault(); fault != "" {
+		s.State, s.Advice = labDamaged, fault+"; put the original file back, or kubectl kca reset and start a new lab"
+		return
+	}
 	for _, a := range s.Acts {
 		if a.State == evidence.Interrupted {
 			s.State, s.Next = labUncertain, 0
@@ -146,6 +184,23 @@ func (s *labStatus) conclude() {
 		s.Missing = []string{next.Input}
 		s.Advice = fmt.Sprintf("write %s/%s, then kubectl kca act %d", s.Folder, next.Input, s.Next)
 	}
+}
+
+// fault names the first evidence without which no act can go on: a record that is none, or one that
+// is missing below a later act. It is "" when there is no such evidence.
+func (s *labStatus) fault() string {
+	missing := ""
+	for _, a := range s.Acts {
+		switch {
+		case a.State == damaged:
+			return fmt.Sprintf("%s is no record of act %d", a.Evidence, a.Act)
+		case a.State == evidence.Missing && missing == "":
+			missing = a.Evidence
+		case a.State == evidence.Done && missing != "":
+			return fmt.Sprintf("%s is missing, although act %d stands on it", missing, a.Act)
+		}
+	}
+	return ""
 }
 
 func (g *globals) showStatus(s labStatus) error {
