@@ -3,7 +3,9 @@ package drill
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"kube-lab.dev/kube-lab/pkg/verdict"
 )
@@ -46,7 +48,21 @@ func (f *findings) same(name, want, seen string) {
 		f.that(false, name, "a recorded value to compare with", nothing)
 		return
 	}
-	f.that(want == seen, name, want, seen)
+	if want != seen {
+		want, seen = visible(want), visible(seen)
+		f.that(false, name, want, seen)
+		return
+	}
+	f.that(true, name, want, seen)
+}
+
+// visible quotes a value of which a person would not see everything: spaces around it, or characters
+// that do not print.
+func visible(s string) string {
+	if s != strings.TrimSpace(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // sameWith is same with its own next step.
