@@ -38,6 +38,11 @@ func failures(p *Probe, freezeSeconds int) (int, bool) {
 // alone, nothing is rolling, no probe restarts it, and neither the drill's requests nor the way to
 // rescue it depend on another hook that it serves.
 func Preflight(l Lab, b Backend, budget Budget, also []Hook) []verdict.Check {
+	return append(CheckBackend(b, budget), CheckOtherHooks(l, also)...)
+}
+
+// CheckBackend is the part of Preflight that is about who answers.
+func CheckBackend(b Backend, budget Budget) []verdict.Check {
 	f := findings{hint: "Scale the admission controller to one replica and wait until its rollout is over: freezing one of several proves nothing."} // K-07, K-09
 	one := func(name string, n int) { f.that(n == 1, name, "exactly 1", fmt.Sprint(n)) }
 	one("ready endpoints", b.ReadyEndpoints)
@@ -50,13 +55,13 @@ func Preflight(l Lab, b Backend, budget Budget, also []Hook) []verdict.Check {
 	f.that(budget.FreezeSeconds == ResumeAfterSeconds, "budget", fmt.Sprintf("for a freeze of %d s", ResumeAfterSeconds), fmt.Sprintf("for %d s", budget.FreezeSeconds))
 	f.that(!budget.RestartPossible, "liveness budget", "fewer failures than the threshold", failuresOf(budget.Probes.Liveness, budget.LivenessFailures))
 	f.that(!budget.LeavesEndpoints, "readiness budget", "fewer failures than the threshold", failuresOf(budget.Probes.Readiness, budget.ReadinessFailures))
-	f.otherHooks(l, also)
 	return f.checks
 }
 
-// otherHooks judges what else the process answers. On the drill's Pods no other hook may wait for it,
+// CheckOtherHooks is the part of Preflight that is about what else the process answers. On the drill's Pods no other hook may wait for it,
 // not even one that fails open: its time-out would be taken for ours. The rescue Pod may wait.
-func (f *findings) otherHooks(l Lab, also []Hook) {
+func CheckOtherHooks(l Lab, also []Hook) []verdict.Check {
+	var f findings
 	var target, control, helper []string
 	for _, h := range also {
 		text := fmt.Sprintf("%s (%s)", h.Webhook, orNothing(h.FailurePolicy))
@@ -75,6 +80,7 @@ func (f *findings) otherHooks(l Lab, also []Hook) {
 	f.faults("other hooks on "+l.Control, "none", "none", control)
 	f.hint = "While frozen this hook would stop the rescue Pod from starting: exclude " + HelperNamespace + " from it."
 	f.faults("other hooks on "+HelperNamespace, "none that fails closed", "none", helper)
+	return f.checks
 }
 
 func failuresOf(p *Probe, n int) string {

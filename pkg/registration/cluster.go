@@ -106,12 +106,21 @@ func (r *Reader) labNamespaces(ctx context.Context, l drill.Lab) (map[string]str
 // Admission reads the backend of Kyverno's own policy webhook, which is registered before there is
 // any policy and served by the same Pod as ours. Without that entry the error says why.
 func (r *Reader) Admission(ctx context.Context, at Clock) (drill.Backend, error) {
+	service, err := r.AdmissionService(ctx)
+	if err != nil {
+		return drill.Backend{}, err
+	}
+	return r.Backend(ctx, service, at)
+}
+
+// AdmissionService is the Service through which Kyverno's own policy webhook is called.
+func (r *Reader) AdmissionService(ctx context.Context) (drill.ServiceRef, error) {
 	cfg, err := r.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, policyConfiguration, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return drill.Backend{}, r.noKyverno(ctx)
+		return drill.ServiceRef{}, r.noKyverno(ctx)
 	}
 	if err != nil {
-		return drill.Backend{}, fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", policyConfiguration, err)
+		return drill.ServiceRef{}, fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", policyConfiguration, err)
 	}
 	for _, w := range cfg.Webhooks {
 		if w.Name != policyWebhook {
@@ -119,11 +128,11 @@ func (r *Reader) Admission(ctx context.Context, at Clock) (drill.Backend, error)
 		}
 		ref, ok := serviceFacts(w.ClientConfig)
 		if !ok {
-			return drill.Backend{}, fmt.Errorf("webhook %s: expected it to call a Service, saw a URL; the drill cannot tell which Pod answers there", w.Name)
+			return ref, fmt.Errorf("webhook %s: expected it to call a Service, saw a URL; the drill cannot tell which Pod answers there", w.Name)
 		}
-		return r.Backend(ctx, ref, at)
+		return ref, nil
 	}
-	return drill.Backend{}, fmt.Errorf("webhook configuration %s: expected entry %s, saw %s; wait until Kyverno has registered itself", policyConfiguration, policyWebhook, entryNames(cfg.Webhooks))
+	return drill.ServiceRef{}, fmt.Errorf("webhook configuration %s: expected entry %s, saw %s; wait until Kyverno has registered itself", policyConfiguration, policyWebhook, entryNames(cfg.Webhooks))
 }
 
 func entryNames(hooks []admissionregistrationv1.ValidatingWebhook) string {

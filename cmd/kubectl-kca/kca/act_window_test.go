@@ -26,7 +26,6 @@ import (
 
 const (
 	resourceHooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kyverno-resource-validating-webhook-cfg"
-	mutatingHooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kyverno-verify-mutating-webhook-cfg"
 	leaderLease   = "/apis/coordination.k8s.io/v1/namespaces/kyverno/leases/kyverno"
 )
 
@@ -56,10 +55,6 @@ func registered(t *testing.T) (*apiServer, *actRun) {
 		o[resourceHooks] = map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
 			"metadata": map[string]any{"name": "kyverno-resource-validating-webhook-cfg", "uid": "hooks", "resourceVersion": "7"},
 			"webhooks": []any{hookEntry("vpol.validate.kyverno.svc-fail-finegrained-kca-webhook-label", "Fail", "kca-webhook-target")}}
-		o[mutatingHooks] = map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-			"metadata": map[string]any{"name": "kyverno-verify-mutating-webhook-cfg", "uid": "verify"}}
-		o[leaderLease] = map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-			"metadata": map[string]any{"name": "kyverno", "namespace": "kyverno"}, "spec": map[string]any{"holderIdentity": "kyverno-admission-controller-1"}}
 	})
 	config := &rest.Config{Host: s.url, QPS: -1}
 	client, err := kubernetes.NewForConfig(config)

@@ -73,5 +73,6 @@ func (g *globals) doctor(ctx context.Context, format string) error {
 
 // cluster judges what every act needs of the cluster.
 func (d *doctorRun) cluster(ctx context.Context) []verdict.Check {
-	return append(d.pre.checkKyverno(ctx), d.agentImage(ctx), d.localMode(ctx))
+	checks := append(d.pre.checkKyverno(ctx), d.freezable(ctx)...)
+	return append(checks, d.agentImage(ctx), d.localMode(ctx))
 }

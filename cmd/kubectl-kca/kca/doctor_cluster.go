@@ -72,7 +72,7 @@ func (d *doctorRun) labInCluster(ctx context.Context) []verdict.Check {
 	for _, name := range []string{d.lab.Target, d.lab.Control, manifests.HelperNamespace} {
 		checks = append(checks, d.namespace(ctx, name))
 	}
-	return append(checks, d.nothingLeft(ctx))
+	return append(checks, d.policy(ctx), d.nothingLeft(ctx))
 }
 
 // namespace compares one namespace with what init recorded; before init it must be free or usable.

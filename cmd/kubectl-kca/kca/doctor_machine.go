@@ -25,7 +25,7 @@ const (
 
 // machine judges the plugin's own file and the lab's folder.
 func (d *doctorRun) machine() []verdict.Check {
-	return []verdict.Check{d.pluginFile(), d.folder(), d.labFile(), d.sudo()}
+	return []verdict.Check{d.pluginFile(), d.folder(), d.labFile(), d.acts(), d.sudo()}
 }
 
 // pluginFile finds a second copy of the plugin, of which kubectl would run the first on PATH. One

@@ -62,6 +62,31 @@ func TestDoctorNamesAFixForEachFinding(t *testing.T) {
 				delete(o, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kyverno-policy-validating-webhook-cfg")
 			})
 		}, 1, []string{"admission controller: expected exactly one ready Pod"}},
+		"an interrupted act": {func(_ *testing.T, _ *apiServer, l *learner) { l.putFile("evidence/05.raw.jsonl", "{}\n") },
+			1, []string{"evidence/05.raw.jsonl without evidence/05.json", "kubectl kca rescue"}},
+		"a policy of another lab": {func(_ *testing.T, s *apiServer, _ *learner) { s.putPolicy("freeze", "theirs") },
+			1, []string{"policy kca-webhook-label: expected none before act 2, saw UID theirs", "kubectl delete validatingpolicies"}},
+		"another policy than that of act 2": {func(_ *testing.T, s *apiServer, l *learner) {
+			s.putPolicy("freeze", "p2")
+			l.putFile("evidence/02.raw.jsonl", `{"kind":"policy","data":{"metadata":{"uid":"p1"}}}`+"\n")
+		}, 1, []string{"expected UID p1, saw UID p2"}},
+		"probes that restart it": {func(_ *testing.T, s *apiServer, _ *learner) {
+			s.change(func(o map[string]map[string]any) {
+				spec := o["/api/v1/namespaces/kyverno/pods/kyverno-admission-controller-1"]["spec"].(map[string]any)
+				spec["containers"].([]any)[0].(map[string]any)["livenessProbe"] = map[string]any{"periodSeconds": 5, "timeoutSeconds": 1, "failureThreshold": 3}
+			})
+		}, 1, []string{"liveness budget"}},
+		"another policy on the drill's Pods": {func(_ *testing.T, s *apiServer, _ *learner) {
+			s.change(func(o map[string]map[string]any) {
+				hook := hookEntry("vpol.validate.kyverno.svc-ignore", "Ignore", "kca-webhook-target")
+				delete(hook, "namespaceSelector")
+				o[resourceHooks] = map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+					"metadata": map[string]any{"name": "kyverno-resource-validating-webhook-cfg", "uid": "hooks"}, "webhooks": []any{hook}}
+			})
+		}, 1, []string{"other hooks on kca-webhook-target"}},
+		"no right to see the leader": {func(_ *testing.T, s *apiServer, _ *learner) {
+			s.change(func(o map[string]map[string]any) { delete(o, leaderLease) })
+		}, 2, []string{"Kyverno's leader"}},
 		"a crashed run": {func(_ *testing.T, s *apiServer, _ *learner) {
 			s.change(func(o map[string]map[string]any) {
 				o["/apis/coordination.k8s.io/v1/namespaces/kube-lab-system/leases/kca-freeze"] = map[string]any{
