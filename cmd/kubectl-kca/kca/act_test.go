@@ -3,6 +3,7 @@ package kca
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"kube-lab.dev/kube-lab/pkg/evidence"
 	"kube-lab.dev/kube-lab/pkg/registration"
 	"kube-lab.dev/kube-lab/pkg/strictjson"
+	"kube-lab.dev/kube-lab/pkg/verdict"
 )
 
 // begun is a lab whose act 1 is done.
@@ -187,5 +189,46 @@ func TestFinishWritesOnlyWhatPassesTheGrade(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// What an act notes is what its grade finds again under the facts, whatever is empty in them.
+func TestGradeFindsWhatTheActNoted(t *testing.T) {
+	_, l := begun(t)
+	lab := drill.Freeze()
+	store, err := evidence.Open(l.home, lab.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &globals{streams: genericiooptions.NewTestIOStreamsDiscard(), now: time.Now}
+	r := &actRun{o: &actOptions{globals: g}, act: 2, lab: lab, store: store, started: time.Now(), inputs: map[string]string{}, digests: map[int]string{}}
+	if r.material, err = readMaterial(store, lab); err != nil {
+		t.Fatal(err)
+	}
+	facts := drill.Act2Facts{Policy: encoded(t, livePolicyObject(t, "p1", "Fail").Object), Webhook: drill.Registration{Webhook: "w"},
+		Canary: []drill.Sample{{Kind: "canary", Name: "a", Message: "<a & \xff>"}}}
+	note := func(kind string, data any) {
+		if err := r.note(kind, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note("sample", facts.Canary[0]) // before the first change
+	if err := r.changing("create-policy", "x"); err != nil {
+		t.Fatal(err)
+	}
+	note("policy", facts.Policy)
+	for _, complete := range []bool{false, true} {
+		if complete {
+			note("registration", facts.Webhook)
+		}
+		record := r.record(encoded(t, facts))
+		checks, err := r.gradeOf(&record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(checks, func(c verdict.Check) bool { return c.Name == "evidence/02.raw.jsonl: observations" })
+		if i < 0 || (checks[i].Outcome == verdict.Pass) != complete {
+			t.Errorf("noted all: %v, checks %+v", complete, checks)
+		}
 	}
 }

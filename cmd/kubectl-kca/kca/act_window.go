@@ -77,9 +77,12 @@ func (r *actRun) openWindow(ctx context.Context, failurePolicy string) (*window,
 	return w, err
 }
 
-// survey reads who answers behind the registration in force, and refuses what may not be frozen or
-// is not what act 4 surveyed.
+// survey reads the policy and who answers behind the registration in force, and refuses what may not
+// be frozen or is not what the earlier acts saw. It belongs before the first change.
 func (w *window) survey(ctx context.Context) (drill.Backend, error) {
+	if err := w.r.samePolicy(ctx); err != nil {
+		return drill.Backend{}, err
+	}
 	now, err := w.lookBehind(ctx)
 	if err == nil {
 		w.budget, w.registration.Before, w.container.Before = now.Budget, now.Registration, now.Container
@@ -87,7 +90,7 @@ func (w *window) survey(ctx context.Context) (drill.Backend, error) {
 	return now.Backend, err
 }
 
-// lookBehind is survey without keeping anything.
+// lookBehind is the part of survey that holds under either failurePolicy; it keeps nothing.
 func (w *window) lookBehind(ctx context.Context) (drill.Act4Facts, error) {
 	var now drill.Act4Facts
 	fourth, err := factsOf[drill.Act4Facts](w.r, 4)

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -65,44 +64,6 @@ func registered(t *testing.T) (*apiServer, *actRun) {
 	started := time.Now().Add(-time.Second)
 	return s, &actRun{o: &actOptions{globals: g}, act: 5, lab: drill.Freeze(), started: started, bind: Binding{PodImage: defaultPodImage},
 		records: map[int]drill.Record{}, env: &clusterEnv{config: config, client: client, reader: registration.New(client)}}
-}
-
-func TestLookBehindRefuses(t *testing.T) {
-	addHook := func(hook map[string]any) func(o map[string]map[string]any) {
-		return func(o map[string]map[string]any) {
-			o[resourceHooks]["webhooks"] = append(o[resourceHooks]["webhooks"].([]any), hook)
-		}
-	}
-	for name, tt := range map[string]struct {
-		edit   func(o map[string]map[string]any)
-		reason string // "" when it may be frozen
-	}{
-		"a healthy cluster":             {func(map[string]map[string]any) {}, ""},
-		"Kyverno's leader is not known": {func(o map[string]map[string]any) { delete(o, leaderLease) }, "lease of Kyverno's leader"},
-		"a second endpoint": {func(o map[string]map[string]any) {
-			const slice = "/apis/discovery.k8s.io/v1/namespaces/kyverno/endpointslices/kyverno-svc-1"
-			second := map[string]any{"addresses": []any{"10.0.0.3"}, "conditions": map[string]any{"ready": true},
-				"targetRef": map[string]any{"kind": "Pod", "namespace": "kyverno", "name": "kyverno-admission-controller-2", "uid": "other"}}
-			const pods = "/api/v1/namespaces/kyverno/pods/kyverno-admission-controller-"
-			pod := maps.Clone(o[pods+"1"])
-			pod["metadata"] = map[string]any{"name": "kyverno-admission-controller-2", "namespace": "kyverno", "uid": "other"}
-			o[pods+"2"] = pod
-			o[slice]["endpoints"] = append(o[slice]["endpoints"].([]any), second)
-		}, "kyverno-admission-controller-2"},
-		"another policy that fails open":    {addHook(hookEntry("vpol.validate.kyverno.svc-ignore", "Ignore", "kca-webhook-target")), "other hooks on kca-webhook-target"},
-		"another policy on the control":     {addHook(hookEntry("vpol.validate.kyverno.svc-ignore", "Ignore", "kca-webhook-control")), "other hooks on kca-webhook-control"},
-		"another policy on the rescue Pods": {addHook(hookEntry("vpol.validate.kyverno.svc-fail", "Fail", "kube-lab-system")), "other hooks on kube-lab-system"},
-		"another policy elsewhere":          {addHook(hookEntry("vpol.validate.kyverno.svc-ignore", "Ignore", "theirs")), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, r := registered(t)
-			s.change(tt.edit)
-			err := r.lookBehind(t.Context(), "Fail", &drill.Act4Facts{})
-			if (err == nil) != (tt.reason == "") || err != nil && !strings.Contains(err.Error(), tt.reason) {
-				t.Errorf("error %v, want %q", err, tt.reason)
-			}
-		})
-	}
 }
 
 // Everything is given back once; what cannot be is uncertain, also when nothing was frozen.
