@@ -77,7 +77,6 @@ func (g *globals) grade(ctx context.Context, steps []int, format string, live bo
 	if err != nil {
 		return err
 	}
-	g.tell("grading %s", report.Escape(store.Path()))
 	var groups []report.Group
 	for _, step := range steps {
 		groups = append(groups, report.Group{
@@ -96,7 +95,11 @@ func (g *globals) grade(ctx context.Context, steps []int, format string, live bo
 	if printers.AllowsColorOutput(g.streams.Out) {
 		options = append(options, report.Colour())
 	}
-	if err := report.Checks(g.streams.Out, format, "lab "+lab.Name, groups, options...); err != nil {
+	title := "lab " + lab.Name
+	if format == report.Text {
+		title += ", " + store.Path() // a person may have several lab homes
+	}
+	if err := report.Checks(g.streams.Out, format, title, groups, options...); err != nil {
 		return err
 	}
 	return answer(report.Overall(groups))
