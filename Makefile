@@ -15,7 +15,7 @@ export GOTOOLCHAIN := local
 export GOWORK := off
 # One way of compiling for everything but the race detector: Kubernetes' client is compiled once, not once per target.
 export CGO_ENABLED := 0
-export GOFLAGS := -trimpath -buildvcs=false
+export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 
 # What `version` prints. The date is the commit's, so that the same commit gives the same bytes.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null || echo v0.0.0-dev)

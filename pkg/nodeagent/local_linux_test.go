@@ -133,7 +133,7 @@ func TestLocalSurvey(t *testing.T) {
 func TestLocalSurveyMustAgreeWithTheRuntime(t *testing.T) {
 	t.Parallel()
 	agent, c := local(t, LocalOptions{CRISocket: "/run/some.sock"})
-	real := agent.(*localAgent).o.Binary //nolint:forcetypeassert // as NewLocal returns it here
+	binary := agent.(*localAgent).o.Binary //nolint:forcetypeassert // as NewLocal returns it here
 	for name, tc := range map[string]struct {
 		script string
 		text   string
@@ -151,7 +151,7 @@ func TestLocalSurveyMustAgreeWithTheRuntime(t *testing.T) {
 		"asks for the right one": {script: fmt.Sprintf(`[ "$*" = "--container-id %s --pod-uid %s --socket /run/some.sock" ] && echo %d`,
 			c.Identity.ContainerID, c.Identity.PodUID, c.Identity.PID)},
 	} {
-		agent.(*localAgent).o.Binary = besideRuntime(t, real, tc.script) //nolint:forcetypeassert // as above
+		agent.(*localAgent).o.Binary = besideRuntime(t, binary, tc.script) //nolint:forcetypeassert // as above
 		_, err := agent.Survey(t.Context(), targetOf(c))
 		if (err == nil) != (tc.text == "") || (err != nil && !strings.Contains(err.Error(), tc.text)) {
 			t.Errorf("%s: %v, want %q", name, err, tc.text)
@@ -169,7 +169,7 @@ func besideRuntime(t *testing.T, agent, script string) string {
 	}
 	if script != "" {
 		client := filepath.Join(dir, RuntimeClientName(runtime.GOARCH))
-		if err := os.WriteFile(client, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it must be executable
+		if err := os.WriteFile(client, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -181,14 +181,14 @@ func besideRuntime(t *testing.T, agent, script string) string {
 func TestLocalFreezerMustAgreeWithTheRuntime(t *testing.T) {
 	t.Parallel()
 	agent, c := local(t, LocalOptions{CRISocket: "/run/some.sock"})
-	real := agent.(*localAgent).o.Binary //nolint:forcetypeassert // as NewLocal returns it here
+	binary := agent.(*localAgent).o.Binary //nolint:forcetypeassert // as NewLocal returns it here
 	for name, tc := range map[string]struct{ script, text string }{
 		"agree":      {script: fmt.Sprintf("echo %d", c.Identity.PID)},
 		"no runtime": {script: "echo 0"},
 		"disagree":   {script: fmt.Sprintf("echo %d", os.Getpid()), text: "nothing was signalled"},
 		"fails":      {script: "echo no such container >&2; exit 1", text: "no such container; nothing was signalled"},
 	} {
-		agent.(*localAgent).o.Binary = besideRuntime(t, real, tc.script) //nolint:forcetypeassert // as above
+		agent.(*localAgent).o.Binary = besideRuntime(t, binary, tc.script) //nolint:forcetypeassert // as above
 		s, err := agent.Freezer(t.Context(), drill.Process(c.Identity), time.Second)
 		if (err == nil) != (tc.text == "") || (err != nil && !strings.Contains(err.Error(), tc.text)) {
 			t.Errorf("%s: %v, want %q", name, err, tc.text)
@@ -213,7 +213,7 @@ func partiesOf(t *testing.T, c *freezetest.Container) []string {
 	}
 	var found []string
 	for _, path := range lines {
-		line, err := os.ReadFile(path) //nolint:gosec // a file of /proc
+		line, err := os.ReadFile(path)
 		if err == nil && strings.Contains(string(line), c.Identity.ContainerID) {
 			found = append(found, path)
 		}

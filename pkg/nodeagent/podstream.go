@@ -39,7 +39,7 @@ func (a *podAgent) follow(ctx context.Context, pod *corev1.Pod, p drill.Process,
 	at := &podParties{agent: a, pod: pod, process: p, pipe: newCommandPipe(), reports: r, stop: stop}
 	freezer := newFeed(func(ev freeze.Event) { r.hear(freeze.Freezer, ev) })
 	watchdog := newFeed(func(ev freeze.Event) { r.hear(freeze.Watchdog, ev) })
-	watchdog.listens = func(open bool) { r.listens(freeze.Watchdog, open) }
+	watchdog.listens = r.hearsWatchdog
 	at.streams.Go(func() { r.ended(freeze.Freezer, a.readLog(ctx, pod, manifests.FreezerContainer, freezer)) })
 	at.streams.Go(func() { r.ended(freeze.Watchdog, a.readLog(ctx, pod, manifests.WatchdogContainer, watchdog)) })
 	at.streams.Go(func() {

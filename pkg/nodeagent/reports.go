@@ -68,9 +68,9 @@ func (r *reports) ended(from freeze.Party, why error) {
 	})
 }
 
-// listens says whether a stream to a party is open.
-func (r *reports) listens(to freeze.Party, open bool) {
-	r.change(func() { r.voice(to).unheard = !open })
+// hearsWatchdog says whether the stream from the watchdog is open.
+func (r *reports) hearsWatchdog(open bool) {
+	r.change(func() { r.voice(freeze.Watchdog).unheard = !open })
 }
 
 // fail says that the parties as a whole are lost, for example because their image is missing.

@@ -220,7 +220,7 @@ func TestReadyEndsAtOnceWhenAPartyFails(t *testing.T) {
 func TestFreezeNeedsALivingWatchdog(t *testing.T) {
 	for name, kill := range map[string]func(*script){
 		"it ended":              func(s *script) { s.r.ended(freeze.Watchdog, nil) },
-		"nobody listens to it":  func(s *script) { s.r.listens(freeze.Watchdog, false) },
+		"nobody listens to it":  func(s *script) { s.r.hearsWatchdog(false) },
 		"a look finds it dead":  func(s *script) { s.deadErr = errors.New("exit code 137") },
 		"it said that it fails": func(s *script) { s.watchdog(freeze.Event{Event: freeze.Failed, Error: "x"}) },
 	} {
@@ -236,8 +236,8 @@ func TestFreezeNeedsALivingWatchdog(t *testing.T) {
 	}
 	s := &script{onFreeze: frozen}
 	session := open(t, s)
-	s.r.listens(freeze.Watchdog, false)
-	s.r.listens(freeze.Watchdog, true)
+	s.r.hearsWatchdog(false)
+	s.r.hearsWatchdog(true)
 	if _, err := session.Freeze(t.Context()); err != nil {
 		t.Errorf("listened to again: %v", err)
 	}
