@@ -29,11 +29,11 @@ STAMP := -version '$(VERSION)' -commit '$(COMMIT)' -date '$(DATE)'
 ##@ Start here
 
 .PHONY: demo
-demo: build cluster-up ## Run the whole drill on a real cluster and leave it up (cold: about 25 min)
+demo: build cluster-up ## Run the whole drill on a real cluster and leave it up (warm: 3 min; cold: about 40 min)
 	@KUBE_LAB_HOME="$(CURDIR)/build/demo/kube-lab" hack/demo.sh
 
 .PHONY: test
-test: e2e-check verify unit e2e ## Everything CI runs: verify, unit, race and script tests, end to end (cold: about 70 min)
+test: e2e-check verify unit e2e ## Everything CI runs: verify, unit, race and script tests, end to end (warm: 30 min; cold: about 85 min)
 
 ##@ Build
 
@@ -68,7 +68,7 @@ verify-generated:
 .PHONY: lint
 lint: ## Run golangci-lint over both modules
 	@linter=$$(hack/tools/install.sh golangci-lint); \
-	 $(STEP) "golangci-lint (first time, about 4 min)" "$$linter" run --build-tags e2e ./...; \
+	 $(STEP) "golangci-lint (first time, about 2 min)" "$$linter" run --build-tags e2e ./...; \
 	 cd test/cluster && ../../$(STEP) "golangci-lint in test/cluster" "$$linter" run --config ../../.golangci.yml --build-tags cluster ./...
 
 .PHONY: verify-imports

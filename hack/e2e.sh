@@ -71,12 +71,12 @@ run() {
     hack/step.sh "building the cluster and bringing it up (with a cold cache 20 to 40 min)" go -C test/cluster run . up
     # Not kept: a lab of an earlier demo may live in it, and a cluster that another lab uses is refused.
     hack/step.sh "taking it down for the tests of its life" go -C test/cluster run . down
-    hack/step.sh "testing the cluster's own life: up, down, crashes (about 8 min)" \
+    hack/step.sh "testing the cluster's own life: up, down, crashes (about 3 min)" \
       go -C test/cluster test -tags cluster -count=1 -p 1 -timeout 60m -v ./...
     own_cluster
   fi
   find_kubectl
-  tests "end-to-end tests on the real cluster (about 25 min)" ./test/krew/... ./test/e2e/...
+  tests "end-to-end tests on the real cluster (about 21 min)" ./test/krew/... ./test/e2e/...
 }
 
 bench() {

@@ -21,11 +21,11 @@ func newModules(c layout.Cluster) modules {
 	folder := func(name string) string { return filepath.Join(c.Source, "build", name) }
 	return modules{
 		kubernetes: gobuild.Module{
-			Name: "kubernetes", Dir: folder("kubernetes"), LDFlags: versionFlags(kubernetesVersion), Estimate: 6 * time.Minute,
+			Name: "kubernetes", Dir: folder("kubernetes"), LDFlags: versionFlags(kubernetesVersion), Estimate: 10 * time.Minute,
 			Programs: same("k8s.io/kubernetes/cmd/", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
 		},
 		node: gobuild.Module{
-			Name: "node", Dir: folder("node"), Estimate: 90 * time.Second,
+			Name: "node", Dir: folder("node"), Estimate: 150 * time.Second,
 			Programs: append(
 				same("github.com/containerd/containerd/v2/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
 				gobuild.Program{Package: "github.com/containernetworking/plugins/plugins/ipam/host-local", Name: "host-local"},
@@ -34,15 +34,15 @@ func newModules(c layout.Cluster) modules {
 			),
 		},
 		kyverno: gobuild.Module{
-			Name: "kyverno", Dir: folder("kyverno"), Estimate: 5 * time.Minute,
+			Name: "kyverno", Dir: folder("kyverno"), Estimate: 9 * time.Minute,
 			Programs: same("github.com/kyverno/kyverno/cmd/", "kyverno", "kyverno-init"),
 		},
 		argocd: gobuild.Module{
-			Name: "argocd", Dir: folder("argocd"), Estimate: 4 * time.Minute,
+			Name: "argocd", Dir: folder("argocd"), Estimate: 7 * time.Minute,
 			Programs: []gobuild.Program{{Package: "github.com/argoproj/argo-cd/v3/cmd", Name: "argocd"}},
 		},
 		coredns: gobuild.Module{
-			Name: "coredns", Dir: folder("coredns"), Estimate: 2 * time.Minute,
+			Name: "coredns", Dir: folder("coredns"), Estimate: 200 * time.Second,
 			Programs: []gobuild.Program{{Package: "github.com/coredns/coredns", Name: "coredns"}},
 		},
 		pause: gobuild.Module{
