@@ -114,14 +114,14 @@ func (j *Journal) rescueOnce(ctx context.Context, open func(Claim) (Agent, error
 	return apierrors.IsConflict(err), joined(err, leftover)
 }
 
-// byHand says what to do about a journal that a rescue cannot read either. What was frozen by a Pod
-// runs again, because its Pod is gone; the process of another one may not.
+// byHand says what to do about a journal that a rescue cannot read either. It promises nothing about
+// the freeze Pods: which of them are gone is told one by one.
 func byHand(e *UnreadableError, looked bool) error {
 	left := "the process it means was not looked at"
 	if looked {
-		left = "its process runs"
+		left = "its process was seen running or gone"
 	}
-	return &UnreadableError{Err: e.Err, next: fmt.Sprintf("the freeze Pods are removed, %s; `kubectl -n %s get lease %s -o yaml` shows the rest; when no process on the node is in state T, %s",
+	return &UnreadableError{Err: e.Err, next: fmt.Sprintf("%s; `kubectl -n %s get lease %s -o yaml` shows the rest; when no process on the node is in state T, %s",
 		left, manifests.HelperNamespace, JournalName, deleteJournal())}
 }
 

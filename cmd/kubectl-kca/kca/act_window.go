@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -165,13 +166,17 @@ func (w *window) arm(ctx context.Context) error {
 	return w.r.prober.WarmUp(ctx)
 }
 
-// mayHold says whether a journal was taken, for all that is known: an answer that was refused, by
-// the API server or by the holder, took nothing, and one that was lost may have.
+// mayHold says whether a journal was taken, for all that is known: what the API server or the holder
+// refused took nothing. An answer that was lost may have, and so may one that only says that the
+// server had trouble, such as a time-out of its storage.
 func mayHold(err error) bool {
-	var refused apierrors.APIStatus
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		return answer.Status().Code < http.StatusBadRequest || answer.Status().Code >= http.StatusInternalServerError
+	}
 	var held *nodeagent.HeldError
 	var stopped *nodeagent.StoppedError
-	return !errors.As(err, &refused) && !errors.As(err, &held) && !errors.As(err, &stopped)
+	return !errors.As(err, &held) && !errors.As(err, &stopped)
 }
 
 // close is the undo of arm and stop, safe to run again. What it could not give back is uncertain, also

@@ -118,6 +118,11 @@ func TestMayHold(t *testing.T) {
 		"taken":           {nil, true},
 		"no answer":       {errors.New("connection reset"), true},
 		"forbidden":       {fmt.Errorf("writing: %w", apierrors.NewForbidden(schema.GroupResource{}, "", nil)), false},
+		"conflict":        {apierrors.NewConflict(schema.GroupResource{}, "", nil), false},
+		"storage timeout": {fmt.Errorf("writing: %w", apierrors.NewServerTimeout(schema.GroupResource{}, "update", 1)), true},
+		"gateway timeout": {apierrors.NewTimeoutError("request did not complete", 1), true},
+		"server error":    {apierrors.NewInternalError(errors.New("etcdserver: request timed out")), true},
+		"a status of 0":   {&apierrors.StatusError{}, true},
 		"held by another": {&nodeagent.HeldError{}, false},
 		"still stopped":   {&nodeagent.StoppedError{}, false},
 	} {

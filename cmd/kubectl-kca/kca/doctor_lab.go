@@ -78,5 +78,6 @@ func (d *doctorRun) policy(ctx context.Context) verdict.Check {
 	case err != nil:
 		return undecided(name, expected, err)
 	}
-	return verdict.If(made.uid == live.UID || made.asked && made.uid == "", name, expected, "UID "+live.UID, deletePolicy+d.lab.Policy+", if it is yours to delete")
+	asked := made.asked && made.uid == "" && live.Lab == d.lab.Name // its answer was lost: the label says whose it is
+	return verdict.If(made.uid == live.UID || asked, name, expected, "UID "+live.UID, deletePolicy+d.lab.Policy+", if it is yours to delete")
 }

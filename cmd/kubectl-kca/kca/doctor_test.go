@@ -66,6 +66,10 @@ func TestDoctorNamesAFixForEachFinding(t *testing.T) {
 			1, []string{"evidence/05.raw.jsonl without evidence/05.json", "kubectl kca rescue"}},
 		"a policy of another lab": {func(_ *testing.T, s *apiServer, _ *learner) { s.putPolicy("freeze", "theirs") },
 			1, []string{"policy kca-webhook-label: expected none before act 2, saw UID theirs", "kubectl delete validatingpolicies"}},
+		"a policy without the label, after an act 2 whose answer was lost": {func(_ *testing.T, s *apiServer, l *learner) {
+			s.putPolicy("", "theirs")
+			l.putFile("evidence/02.raw.jsonl", `{"kind":"create-policy","data":{}}`+"\n")
+		}, 1, []string{"policy kca-webhook-label: expected none before act 2, saw UID theirs"}},
 		"another policy than that of act 2": {func(_ *testing.T, s *apiServer, l *learner) {
 			s.putPolicy("freeze", "p2")
 			l.putFile("evidence/02.raw.jsonl", `{"kind":"policy","data":{"metadata":{"uid":"p1"}}}`+"\n")
