@@ -23,7 +23,9 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
 
 STEP := hack/step.sh
-RELEASE := go run -buildvcs=false ./hack/release
+# Saves a twelfth of the time to compile: the compiler's own memory is collected less often.
+COMPILING := env GOGC=400
+RELEASE := $(COMPILING) go run -buildvcs=false ./hack/release
 STAMP := -version '$(VERSION)' -commit '$(COMMIT)' -date '$(DATE)'
 
 ##@ Start here
@@ -33,7 +35,7 @@ demo: build cluster-up ## Run the whole drill on a real cluster and leave it up 
 	@KUBE_LAB_HOME="$(CURDIR)/build/demo/kube-lab" hack/demo.sh
 
 .PHONY: test
-test: e2e-check verify unit e2e ## Everything CI runs: verify, unit, race and script tests, end to end (warm: 30 min; cold: about 85 min)
+test: e2e-check verify unit e2e ## Everything CI runs: verify, unit, race and script tests, end to end (warm: 30 min; cold: about 65 min)
 
 ##@ Build
 
@@ -79,7 +81,7 @@ verify-imports:
 unit: ## Unit and script tests with the race detector
 	@hack/prerequisites.sh gcc libc6-dev
 	@$(STEP) "unit and script tests with -race (first time, about 10 min)" \
-	  env CGO_ENABLED=1 go test -race -timeout 20m ./...
+	  $(COMPILING) CGO_ENABLED=1 go test -race -timeout 20m ./...
 	@$(STEP) "unit tests of test/cluster" go -C test/cluster test -timeout 10m ./...
 
 ##@ Cluster
@@ -93,7 +95,7 @@ cluster-down: ## Take the cluster down; leaves no process, mount or namespace be
 	@$(STEP) "cluster down" go -C test/cluster run . down
 
 .PHONY: e2e
-e2e: build dist ## End to end on the real cluster, or on the one that KUBE_LAB_E2E_KUBECONFIG names
+e2e: build ## End to end on the real cluster, or on the one that KUBE_LAB_E2E_KUBECONFIG names
 	@hack/e2e.sh run
 
 .PHONY: bench

@@ -4,6 +4,7 @@
 set -euo pipefail
 out=$(cd "${1:?below which folder?}" && pwd)
 cd "$(dirname "$0")/.."
+export GOGC=400 # of the compiler, see Makefile
 go run -buildvcs=false ./hack/release krew-template -o "$out/.krew.yaml"
 rm -rf "$out/docs/reference"
 mkdir -p "$out/docs/reference"

@@ -16,7 +16,7 @@ if [ ! -x "$folder/$name" ]; then
   fresh=$(mktemp -d "$folder/.new.XXXXXX")
   trap 'rm -rf "$fresh"' EXIT
   # GOFLAGS of the caller (tags, -race) are for our code, not for the tool.
-  GOFLAGS="-buildvcs=false -gcflags=all=-dwarf=false -ldflags=-w" CGO_ENABLED=0 GOBIN=$fresh "$here/../step.sh" \
+  GOFLAGS="-buildvcs=false -gcflags=all=-dwarf=false -ldflags=-w" GOGC=400 CGO_ENABLED=0 GOBIN=$fresh "$here/../step.sh" \
     "installing $name $version (first time, about $minutes min)" go install "$package@$version" >&2
   mv -f "$fresh/$name" "$folder/$name"
 fi

@@ -21,6 +21,7 @@ const usage = `Usage: go run . COMMAND
 
   up [--only WHAT]    make or repair the cluster and wait until the labs are ready;
                       WHAT is kca (without Argo CD) or node (no labs)
+  build [--only WHAT] only compile the programs and make the images that up needs
   down [--keep]       take it away; --keep stops it and keeps its data
   status              say what runs; exit code 1 unless all is ready
   env                 print shell lines: eval "$(go run . env)"
@@ -104,13 +105,17 @@ func run(ctx context.Context, args []string) error {
 }
 
 func (a app) dispatch(ctx context.Context, word string, args []string) error {
+	if word == "up" || word == "build" {
+		labs, err := parseWhich(args)
+		if err != nil {
+			return err
+		}
+		if word == "build" {
+			return a.build(ctx, labs)
+		}
+		return a.up(ctx, labs)
+	}
 	switch {
-	case word == "up" && len(args) == 0:
-		return a.up(ctx, allLabs)
-	case word == "up" && slices.Equal(args, []string{"--only", "kca"}):
-		return a.up(ctx, kcaOnly)
-	case word == "up" && slices.Equal(args, []string{"--only", "node"}):
-		return a.up(ctx, noLab)
 	case word == "down" && len(args) == 0:
 		return a.down(ctx, false)
 	case word == "down" && slices.Equal(args, []string{"--keep"}):

@@ -15,7 +15,7 @@ import (
 
 func TestDispatchRefusesWhatItDoesNotKnow(t *testing.T) {
 	a := app{layout: layout.Cluster{Name: "x", State: t.TempDir()}}
-	for _, line := range []string{"", "ups", "up --only", "up --only cnpe", "down now", "load", "restart", "kill a b", "netns"} {
+	for _, line := range []string{"", "ups", "up --only", "up --only cnpe", "build --only", "build it", "down now", "load", "restart", "kill a b", "netns"} {
 		words := strings.Split(line, " ")
 		if err := a.dispatch(t.Context(), words[0], words[1:]); !errors.Is(err, errUsage) {
 			t.Errorf("%q: got %v, want a usage error", line, err)

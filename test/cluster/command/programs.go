@@ -42,8 +42,8 @@ func newModules(c layout.Cluster) modules {
 			Programs: []gobuild.Program{{Package: "github.com/argoproj/argo-cd/v3/cmd", Name: "argocd"}},
 		},
 		coredns: gobuild.Module{
-			Name: "coredns", Dir: folder("coredns"), Estimate: 200 * time.Second,
-			Programs: []gobuild.Program{{Package: "github.com/coredns/coredns", Name: "coredns"}},
+			Name: "coredns", Dir: folder("coredns"), Estimate: 60 * time.Second, Sources: []string{"main.go"},
+			Programs: []gobuild.Program{{Package: "kube-lab.dev/kube-lab/test/cluster/build/coredns", Name: "coredns"}},
 		},
 		pause: gobuild.Module{
 			Name: "pause", Dir: c.Source, Estimate: 5 * time.Second, Sources: []string{"pause/main.go"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 
 	"kube-lab.dev/kube-lab/test/cluster/node"
@@ -18,6 +19,19 @@ const (
 	kcaOnly
 	noLab
 )
+
+// parseWhich reads the flags that say which labs.
+func parseWhich(args []string) (which, error) {
+	switch {
+	case len(args) == 0:
+		return allLabs, nil
+	case slices.Equal(args, []string{"--only", "kca"}):
+		return kcaOnly, nil
+	case slices.Equal(args, []string{"--only", "node"}):
+		return noLab, nil
+	}
+	return noLab, errUsage
+}
 
 // work is what the steps of one up hand to each other.
 type work struct {
@@ -38,17 +52,14 @@ func (a app) up(ctx context.Context, labs which) error {
 	if err := a.canRun(); err != nil {
 		return err
 	}
-	if a.layout.Source == "" {
-		return errors.New("finding the build modules: run this from test/cluster of the source tree")
-	}
 	unlock, err := a.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	progress := step.NewProgress(a.out)
-	w := &work{app: a, modules: newModules(a.layout), labs: labs, built: map[string]string{}, since: time.Now()}
-	if err := errors.Join(a.sweep(w.since), w.announce(progress)); err != nil {
+	w, err := a.plan(labs, progress)
+	if err != nil {
 		return err
 	}
 	if err := step.Do(ctx, progress, append(w.build(), w.run(false)...)); err != nil {
@@ -56,6 +67,33 @@ func (a app) up(ctx context.Context, labs which) error {
 	}
 	progress.Linef("the cluster is ready; KUBECONFIG=%s", a.layout.Kubeconfig())
 	return nil
+}
+
+// build fills the cache and starts nothing. It takes no lock: a cluster may be
+// worked on meanwhile, and whoever builds the same thing second keeps the first.
+func (a app) build(ctx context.Context, labs which) error {
+	if err := a.canRun(); err != nil {
+		return err
+	}
+	progress := step.NewProgress(a.out)
+	w, err := a.plan(labs, progress)
+	if err != nil {
+		return err
+	}
+	if err := step.Do(ctx, progress, w.build()); err != nil {
+		return err
+	}
+	progress.Linef("everything is built; it lies in %s", a.layout.Cache)
+	return nil
+}
+
+// plan makes ready for the steps and says how long the builds among them take.
+func (a app) plan(labs which, progress *step.Progress) (*work, error) {
+	if a.layout.Source == "" {
+		return nil, errors.New("finding the build modules: run this from test/cluster of the source tree")
+	}
+	w := &work{app: a, modules: newModules(a.layout), labs: labs, built: map[string]string{}, since: time.Now()}
+	return w, errors.Join(a.sweep(w.since), w.announce(progress))
 }
 
 // down takes the cluster away. With keep its folder stays, and the next up
