@@ -77,11 +77,12 @@ lint: ## Run golangci-lint over both modules
 verify-imports:
 	@$(STEP) "checking import directions" go test -count=1 ./test/arch
 
+# Without vet, which is among the linters.
 .PHONY: unit
 unit: ## Unit and script tests with the race detector
 	@hack/prerequisites.sh gcc libc6-dev
 	@$(STEP) "unit and script tests with -race (first time, about 10 min)" \
-	  $(COMPILING) CGO_ENABLED=1 go test -race -timeout 20m ./...
+	  $(COMPILING) CGO_ENABLED=1 go test -race -vet=off -timeout 20m ./...
 	@$(STEP) "unit tests of test/cluster" go -C test/cluster test -timeout 10m ./...
 
 ##@ Cluster

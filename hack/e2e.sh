@@ -57,8 +57,8 @@ tests() { # TITLE PACKAGE...
   hack/step.sh --last "$1" go test -tags e2e -count=1 -p 1 -timeout 60m -v "${@:2}"
 }
 
-# What needs nothing but a processor waits until the end-to-end tests run, which mostly wait for clocks: they use a
-# seventh of two cores. It gets what the tests leave, and it is not part of what a Ctrl-C reaches by itself.
+# What needs nothing but a processor waits until the tests on the cluster run, which mostly wait for clocks. It gets what
+# they leave, and it is not part of what a Ctrl-C reaches by itself.
 log=build/behind.log
 behind=
 begin_behind() {
@@ -106,11 +106,11 @@ run() {
   hack/step.sh "building the cluster without Argo CD (with a cold cache 15 to 25 min)" go -C test/cluster run . build --only kca
   # Not kept: a lab of an earlier demo may live in it, and a cluster that another lab uses is refused.
   hack/step.sh "taking an earlier cluster down" go -C test/cluster run . down
+  begin_behind
   hack/step.sh "testing the cluster's own life: up, down, crashes (about 3 min)" \
     go -C test/cluster test -tags cluster -count=1 -p 1 -timeout 60m -v ./...
   own_cluster --only kca
   find_kubectl
-  begin_behind
   tests "end-to-end tests on the real cluster (about 21 min)" ./test/e2e/...
   end_behind
   own_cluster

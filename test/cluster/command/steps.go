@@ -21,6 +21,15 @@ func (w *work) build() []step.Step {
 	steps := []step.Step{{Name: "packages", Do: func(ctx context.Context, note step.Note) error {
 		return host.InstallMissing(ctx, note)
 	}}}
+	fetch := func(ctx context.Context) {
+		for _, module := range w.modules.wanted(w.labs) {
+			_ = module.Fetch(ctx, w.layout.Cache) // the build downloads it itself, and says what is wrong
+		}
+	}
+	steps = append(steps, step.Step{Name: "downloads, beside the builds", Do: func(ctx context.Context, _ step.Note) error {
+		go fetch(ctx)
+		return nil
+	}})
 	for _, module := range w.modules.wanted(w.labs) {
 		steps = append(steps, step.Step{Name: "build " + module.Name, Do: func(ctx context.Context, note step.Note) error {
 			folder, err := module.Build(ctx, w.layout.Cache, note)

@@ -136,6 +136,25 @@ func (m Module) compile(ctx context.Context, into string, note func(string, ...a
 	return nil
 }
 
+// Fetch downloads what the programs are made from, unless they are made. It asks the network and hardly
+// the processor, so that it goes well beside another build.
+func (m Module) Fetch(ctx context.Context, cache string) error {
+	if built, err := m.Built(cache); built || err != nil {
+		return err
+	}
+	args := []string{"list", "-deps"}
+	for _, p := range m.Programs {
+		args = append(args, p.Package)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // arguments are constants
+	cmd.Dir = m.Dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local")
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("downloading what %s is made from: %w", m.Name, err)
+	}
+	return nil
+}
+
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
 // defaultName is the file name that go build gives to the binary of a package.

@@ -72,6 +72,9 @@ func TestBuildKeepsWholeResultsOnly(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(cache, "bin", "*")); len(left) != 0 {
 		t.Errorf("a failed build left %v", left)
 	}
+	if err := m.Fetch(t.Context(), cache); err != nil {
+		t.Errorf("source that can be listed and not compiled: %v", err)
+	}
 	m = module(t)
 	folder, err := m.Build(t.Context(), cache, note)
 	if err != nil {
@@ -80,7 +83,13 @@ func TestBuildKeepsWholeResultsOnly(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(folder, "greeter")); err != nil {
 		t.Error(err)
 	}
+	if err := m.Fetch(t.Context(), cache); err != nil {
+		t.Errorf("there is nothing left to fetch: %v", err)
+	}
 	m.Dir = filepath.Join(m.Dir, "gone")
+	if err := m.Fetch(t.Context(), cache); err == nil {
+		t.Error("recipe gone: want an error from Fetch")
+	}
 	if _, err := m.Build(t.Context(), cache, note); err == nil {
 		t.Error("recipe gone: want an error")
 	}
