@@ -35,7 +35,7 @@ demo: build cluster-up ## Run the whole drill on a real cluster and leave it up 
 	@KUBE_LAB_HOME="$(CURDIR)/build/demo/kube-lab" hack/demo.sh
 
 .PHONY: test
-test: e2e-check verify unit e2e ## Everything CI runs: verify, unit, race and script tests, end to end (warm: 30 min; cold: about 67 min)
+test: e2e-check verify unit e2e ## Everything CI runs: verify, unit, race and script tests, end to end (warm: 30 min; cold: about 72 min)
 
 ##@ Build
 

@@ -69,8 +69,8 @@ begin_behind() {
     echo 19 2>/dev/null >/proc/self/autogroup || true
     renice -n 19 $$ >/dev/null
     for work in "go -C test/cluster run . build" "make dist" "hack/tools/install.sh krew" "hack/tools/install.sh validate-krew-manifest"; do
-      $work || { echo "==> FAILED behind the tests: $work" >&2; exit 1; }
-    done' >"$log" 2>&1 &
+      $work || { echo "==> FAILED behind the tests: $work (its output follows at the end)" >&9; exit 1; }
+    done' 9>&2 >"$log" 2>&1 &
   behind=$!
   trap 'kill -- "-$behind" 2>/dev/null || true' EXIT
 }

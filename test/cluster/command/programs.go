@@ -42,7 +42,7 @@ func newModules(c layout.Cluster) modules {
 			Programs: []gobuild.Program{{Package: "github.com/argoproj/argo-cd/v3/cmd", Name: "argocd"}},
 		},
 		coredns: gobuild.Module{
-			Name: "coredns", Dir: folder("coredns"), Estimate: 60 * time.Second, Sources: []string{"main.go"},
+			Name: "coredns", Dir: folder("coredns"), Estimate: 2 * time.Minute, Sources: []string{"main.go"},
 			Programs: []gobuild.Program{{Package: "kube-lab.dev/kube-lab/test/cluster/build/coredns", Name: "coredns"}},
 		},
 		pause: gobuild.Module{

@@ -21,16 +21,16 @@ func (w *work) build() []step.Step {
 	steps := []step.Step{{Name: "packages", Do: func(ctx context.Context, note step.Note) error {
 		return host.InstallMissing(ctx, note)
 	}}}
-	fetch := func(ctx context.Context) {
-		for _, module := range w.modules.wanted(w.labs) {
-			_ = module.Fetch(ctx, w.layout.Cache) // the build downloads it itself, and says what is wrong
-		}
-	}
+	wanted := w.modules.wanted(w.labs)
 	steps = append(steps, step.Step{Name: "downloads, beside the builds", Do: func(ctx context.Context, _ step.Note) error {
-		go fetch(ctx)
+		w.beside.Go(func() {
+			for _, module := range wanted[1:] { // the first build is about to download its own
+				_ = module.Fetch(ctx, w.layout.Cache) // the build will download it itself, and say what is wrong
+			}
+		})
 		return nil
 	}})
-	for _, module := range w.modules.wanted(w.labs) {
+	for _, module := range wanted {
 		steps = append(steps, step.Step{Name: "build " + module.Name, Do: func(ctx context.Context, note step.Note) error {
 			folder, err := module.Build(ctx, w.layout.Cache, note)
 			w.built[module.Name] = folder

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"kube-lab.dev/kube-lab/test/cluster/node"
@@ -42,6 +43,8 @@ type work struct {
 	programs node.Programs
 	archives []string
 	sources  struct{ kyverno, argocd string }
+	// beside is what goes on while the steps do.
+	beside sync.WaitGroup
 	// since is when this up began: older reports of the node do not count.
 	since time.Time
 }
@@ -62,7 +65,7 @@ func (a app) up(ctx context.Context, labs which) error {
 	if err != nil {
 		return err
 	}
-	if err := step.Do(ctx, progress, append(w.build(), w.run(false)...)); err != nil {
+	if err := w.do(ctx, progress, append(w.build(), w.run(false)...)); err != nil {
 		return err
 	}
 	progress.Linef("the cluster is ready; KUBECONFIG=%s", a.layout.Kubeconfig())
@@ -80,11 +83,19 @@ func (a app) build(ctx context.Context, labs which) error {
 	if err != nil {
 		return err
 	}
-	if err := step.Do(ctx, progress, w.build()); err != nil {
+	if err := w.do(ctx, progress, w.build()); err != nil {
 		return err
 	}
 	progress.Linef("everything is built; it lies in %s", a.layout.Cache)
 	return nil
+}
+
+// do runs steps, and ends what goes on beside them when they are done or one has failed.
+func (w *work) do(ctx context.Context, progress *step.Progress, steps []step.Step) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer w.beside.Wait()
+	defer cancel()
+	return step.Do(ctx, progress, steps)
 }
 
 // plan makes ready for the steps and says how long the builds among them take.

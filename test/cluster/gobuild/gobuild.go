@@ -118,15 +118,22 @@ const noDWARF = "-gcflags=all=-dwarf=false"
 // lazyGC saves a twelfth: the compiler's own memory is collected less often.
 const lazyGC = "GOGC=400"
 
+// command is the go command in the module, as every build of it has to run.
+func (m Module) command(ctx context.Context, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // arguments are constants and our own folders
+	cmd.Dir = m.Dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local")
+	return cmd
+}
+
 // compile runs one go build for all programs, which shares their packages.
 func (m Module) compile(ctx context.Context, into string, note func(string, ...any)) error {
 	args := []string{"build", "-v", "-trimpath", "-buildvcs=false", noDWARF, "-ldflags", "-s -w " + m.LDFlags, "-o", into + "/"}
 	for _, p := range m.Programs {
 		args = append(args, p.Package)
 	}
-	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // arguments are constants and our own folders
-	cmd.Dir = m.Dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local", lazyGC)
+	cmd := m.command(ctx, args)
+	cmd.Env = append(cmd.Env, lazyGC)
 	watch := &watcher{note: note, about: m.Estimate}
 	cmd.Stdout, cmd.Stderr = watch, watch
 	note("looking for what is compiled already, about %s in all with nothing cached", m.Estimate)
@@ -146,10 +153,7 @@ func (m Module) Fetch(ctx context.Context, cache string) error {
 	for _, p := range m.Programs {
 		args = append(args, p.Package)
 	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = m.Dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local")
-	if err := cmd.Run(); err != nil {
+	if err := m.command(ctx, args).Run(); err != nil {
 		return fmt.Errorf("downloading what %s is made from: %w", m.Name, err)
 	}
 	return nil

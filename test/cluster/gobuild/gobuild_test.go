@@ -95,6 +95,31 @@ func TestBuildKeepsWholeResultsOnly(t *testing.T) {
 	}
 }
 
+// Two builds of the same content may go on at once: the second keeps what the first has made.
+func TestBuildKeepsTheFirstOfTwo(t *testing.T) {
+	m, cache := module(t), t.TempDir()
+	folder, err := m.Folder(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := filepath.Join(folder, "greeter")
+	other := func(string, ...any) { // is called once it has looked, and before it compiles
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Error(err)
+		}
+		write(t, first, "made by the first")
+	}
+	if got, err := m.Build(t.Context(), cache, other); err != nil || got != folder {
+		t.Fatalf("the second build: %s, %v, want %s", got, err, folder)
+	}
+	if text, err := os.ReadFile(first); err != nil || string(text) != "made by the first" {
+		t.Errorf("the first build's program: %.20q, %v", text, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(cache, "bin", ".*-*")); len(left) != 0 {
+		t.Errorf("the second build left %v", left)
+	}
+}
+
 func TestDefaultName(t *testing.T) {
 	for pkg, want := range map[string]string{
 		"k8s.io/kubernetes/cmd/kubelet": "kubelet",
