@@ -140,7 +140,9 @@ func (l *lab) restartKyverno() {
 // secondFreeze removes the journal, which is the lock, and starts the same act from a copy of the
 // lab folder. While the process reads T the second freezer refuses it. The journal owns the first
 // act's Pod, so the garbage collector ends that one, which resumes the process: only a freeze that
-// begins after that is one of its own, and it has to pass its grade.
+// begins after that is one of its own, and it has to pass its grade. Which of the Pod's two resumers
+// is told first is the kubelet's choice: the freezer says "signal" of itself and "foreign" of the
+// watchdog.
 func (f *frozenAct) secondFreeze() {
 	l := f.l
 	l.t.Helper()
@@ -158,7 +160,7 @@ func (f *frozenAct) secondFreeze() {
 	if r.code != 0 {
 		return
 	}
-	freed, firstOK := saidAt(f.said(), "resumed by signal")
+	freed, firstOK := saidAt(f.said(), "resumed by ")
 	frozen, secondOK := saidAt(r.stderr, "frozen: ")
 	if !firstOK || !secondOK || (frozen-freed+24*time.Hour)%(24*time.Hour) > 12*time.Hour {
 		l.t.Errorf("a second act 5 passed while the first one held the process: %s\nthe first one said:\n%s", r, f.said())
